@@ -1,0 +1,70 @@
+//! Every limit of the server, in one place.
+
+/// What the server accepts at most. Passed in; never a constant elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes in a job's body or result.
+    pub body_bytes_max: usize,
+    /// Bytes in a workq payload or result.
+    pub workq_body_bytes_max: usize,
+    /// Bytes that a line may hold beside a body.
+    pub line_extra_bytes_max: usize,
+    /// Unfinished input over all clients.
+    pub input_bytes_max: usize,
+    /// Output that waits for one client; beyond it the client is no longer read.
+    pub output_bytes_max: usize,
+    /// Steps in one atomic group.
+    pub group_steps_max: usize,
+    /// Bytes in one atomic group.
+    pub group_bytes_max: usize,
+    /// Queues named in one lease command.
+    pub queues_named_max: usize,
+    /// Queues in all.
+    pub queues_max: usize,
+    /// Jobs that one client may hold until its connection ends.
+    pub held_max: usize,
+    /// Clients connected at once.
+    pub clients_max: usize,
+    /// Bytes read from one client in one turn.
+    pub turn_bytes_max: usize,
+    /// Commands carried out for one client in one turn.
+    pub turn_commands_max: usize,
+    /// Memory that jobs, sessions and buffers may take.
+    pub memory_bytes_max: usize,
+    /// How long a lease lasts where neither the job nor its taker says.
+    pub default_lease_ms: u64,
+    /// How long a job that has no rules of its own rests after its holder vanished.
+    pub vanished_rest_ms: u64,
+}
+
+impl Limits {
+    /// Bytes in one line of a text protocol.
+    #[must_use]
+    pub fn line_bytes_max(&self) -> usize {
+        self.body_bytes_max + self.line_extra_bytes_max
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MIB: usize = 1 << 20;
+        Limits {
+            body_bytes_max: 16 * MIB,
+            workq_body_bytes_max: MIB,
+            line_extra_bytes_max: 64 << 10,
+            input_bytes_max: 256 * MIB,
+            output_bytes_max: MIB,
+            group_steps_max: 1_000,
+            group_bytes_max: 16 * MIB,
+            queues_named_max: 1_000,
+            queues_max: 1_000_000,
+            held_max: 10_000,
+            clients_max: 20_000,
+            turn_bytes_max: 64 << 10,
+            turn_commands_max: 64,
+            memory_bytes_max: usize::MAX,
+            default_lease_ms: 60_000,
+            vanished_rest_ms: 1_000,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What the engine answers, in no protocol's words. Replies borrow from the engine: a codec writes
+//! them out at once.
+
+use crate::command::OwnTime;
+use crate::names::{JobNumber, LeaseId, QueueName, Uuid};
+
+/// The answer to one command. Each command gets exactly one, at once or after a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// A job was put.
+    Enqueued {
+        /// Its number.
+        number: JobNumber,
+        /// Its UUID: the client's own, or made from the number.
+        uuid: Uuid,
+    },
+    /// A job was taken.
+    Leased {
+        /// The job, as it is now that it is leased.
+        job: JobView<'a>,
+        /// The lease.
+        lease: LeaseId,
+    },
+    /// There is no job to take, or none came in time.
+    NoJob,
+    /// It was completed, released or removed.
+    Done,
+    /// It was failed.
+    Failed {
+        /// Whether its failures or attempts are used up.
+        finally: bool,
+    },
+    /// A finished job's result.
+    Result {
+        /// The job's UUID.
+        uuid: Uuid,
+        /// Whether it was completed, not failed.
+        success: bool,
+        /// What came of it.
+        result: &'a [u8],
+    },
+    /// The result did not come in time.
+    TimedOut,
+    /// All steps of a group were carried out.
+    Grouped {
+        /// The jobs that were put, in order.
+        numbers: &'a [JobNumber],
+    },
+    /// A group was refused at a step; nothing was changed.
+    GroupRefused {
+        /// Which step, from 0.
+        step: usize,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// One job.
+    Job(JobView<'a>),
+    /// Jobs of a queue.
+    Jobs(&'a [JobView<'a>]),
+    /// A queue's counts.
+    Queue(QueueView<'a>),
+    /// Queues and their counts.
+    Queues(&'a [QueueView<'a>]),
+    /// The server's counters since its start.
+    Server(Counters),
+    /// Nothing was changed, and why.
+    Refused(Refusal),
+}
+
+/// Why something was not done. It carries no text: each codec chooses its own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No job is called that (in that queue).
+    NoSuchJob,
+    /// The job exists, but the asker does not hold it.
+    NotHeld,
+    /// The job has its result already.
+    Finished,
+    /// No queue is called that.
+    NoSuchQueue,
+    /// A living job has that UUID.
+    DuplicateUuid,
+    /// The UUID looks like one made from a number, and no such job lives.
+    ReservedUuid,
+    /// The job's whole lifetime is in the past.
+    LifetimeOver,
+    /// The next job's body cannot be carried by its taker.
+    BodyUnfit,
+    /// A blocker names no earlier enqueue of its group.
+    NoSuchPrevious,
+    /// The codec could not make sense of a step.
+    InvalidStep,
+    /// More steps than a group may have.
+    TooManySteps,
+    /// More queues named than a command may.
+    TooManyNamed,
+    /// More queues than the server may have.
+    TooManyQueues,
+    /// More jobs held than a client may.
+    TooManyHeld,
+    /// No memory is left for another job.
+    OutOfMemory,
+    /// The server takes no more jobs: it is about to stop.
+    Draining,
+}
+
+/// A job as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobView<'a> {
+    /// Its number.
+    pub number: JobNumber,
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Its queue.
+    pub queue: &'a QueueName,
+    /// Its own name, if it has one.
+    pub name: Option<&'a str>,
+    /// What it says.
+    pub body: &'a [u8],
+    /// Higher is taken first.
+    pub urgency: i128,
+    /// How long a lease of it lasts, by its own rule.
+    pub own_time: OwnTime,
+    /// How long it lives, if that is limited.
+    pub lifetime_ms: Option<u64>,
+    /// How often it was leased, if it counts that; else 0.
+    pub attempts: u64,
+    /// How often it may be leased, if that is limited.
+    pub attempts_max: Option<u32>,
+    /// How often it failed.
+    pub failures: u64,
+    /// How many failures it survives, if it was put with such a rule.
+    pub failures_allowed: Option<u64>,
+    /// Where it stands.
+    pub state: StateView,
+    /// When it was put, on the wall clock.
+    pub created_wall_ms: i64,
+    /// The date it was put for, if any.
+    pub date_wall_ms: Option<i64>,
+}
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StateView {
+    /// Until its blockers are done.
+    Blocked,
+    /// Until a time.
+    Delayed,
+    /// Waiting to be taken.
+    Ready,
+    /// Taken.
+    Leased,
+    /// Completed; its result is kept.
+    Done,
+    /// Finally failed; its result is kept.
+    Failed,
+}
+
+/// A queue as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueView<'a> {
+    /// Its name.
+    pub name: &'a QueueName,
+    /// Its counts.
+    pub counts: QueueCounts,
+}
+
+/// How many jobs of a queue stand where. Blocked and finished ones are in no queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Waiting to be taken.
+    pub ready: usize,
+    /// Waiting for a time.
+    pub delayed: usize,
+    /// Taken.
+    pub leased: usize,
+}
+
+/// What happened since the server's start, over all protocols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Jobs put.
+    pub enqueued: u64,
+    /// Leases given.
+    pub leased: u64,
+    /// Jobs completed.
+    pub completed: u64,
+    /// Failures counted.
+    pub failed: u64,
+    /// Jobs whose attempts or failures were used up, or that a blocker's final failure took along.
+    pub dead: u64,
+    /// Unfinished jobs whose lifetime ended.
+    pub evicted: u64,
+}

@@ -1,0 +1,1 @@
+//! Dates on the wire.

@@ -1,0 +1,149 @@
+//! The bytes that a client has sent and that no request has used yet.
+
+use memchr::memchr;
+
+/// A client's unused input. It remembers how far it was searched for the end of a line, so that
+/// input which comes a byte at a time is not searched again and again.
+#[derive(Debug, Default)]
+pub struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    searched: usize,
+    ended: bool,
+}
+
+/// What [`Input::line`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// The line's end has not come yet.
+    More,
+    /// The line is longer than allowed, whether or not its end has come.
+    TooLong,
+    /// A whole line of this length, its LF not counted.
+    Whole(usize),
+}
+
+/// An empty buffer larger than this is given back.
+const KEPT_BYTES_MAX: usize = 4 << 10;
+
+impl Input {
+    /// Adds what has arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.start > 0 && self.start >= self.bytes.len() - self.start {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Nothing more will arrive.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether nothing more will arrive.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The unused bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// How many bytes are unused.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// Whether no byte is unused.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The memory this takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// The first `count` unused bytes have been used.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn consume(&mut self, count: usize) {
+        assert!(count <= self.len(), "consumed {count} of {} bytes", self.len());
+        self.start += count;
+        self.searched = self.searched.saturating_sub(count);
+        if self.start == self.bytes.len() {
+            self.start = 0;
+            self.bytes.clear();
+            if self.bytes.capacity() > KEPT_BYTES_MAX {
+                self.bytes = Vec::new();
+            }
+        }
+    }
+
+    /// Looks for a line of at most `max` bytes, its LF not counted, at the front.
+    pub fn line(&mut self, max: usize) -> Line {
+        match memchr(b'\n', &self.bytes()[self.searched..]) {
+            Some(at) if self.searched + at <= max => Line::Whole(self.searched + at),
+            Some(_) => Line::TooLong,
+            None => {
+                self.searched = self.len();
+                if self.searched > max { Line::TooLong } else { Line::More }
+            }
+        }
+    }
+
+    /// Drops everything up to and with the next LF. Says whether there was one.
+    pub fn skip_line(&mut self) -> bool {
+        let end = memchr(b'\n', self.bytes());
+        self.consume(end.map_or(self.len(), |at| at + 1));
+        end.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(text: &str) -> Input {
+        let mut input = Input::default();
+        input.push(text.as_bytes());
+        input
+    }
+
+    #[test]
+    fn a_line_is_found_when_its_end_has_come() {
+        let mut input = input("ab");
+        assert_eq!(input.line(10), Line::More);
+        input.push(b"c\nd");
+        assert_eq!(input.line(10), Line::Whole(3));
+        input.consume(4);
+        assert_eq!(input.bytes(), b"d");
+        assert_eq!(input.line(10), Line::More);
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_known_before_its_end() {
+        assert_eq!(input("abc").line(3), Line::More);
+        assert_eq!(input("abcd").line(3), Line::TooLong);
+        assert_eq!(input("abcd\n").line(3), Line::TooLong);
+        assert_eq!(input("abc\n").line(3), Line::Whole(3));
+    }
+
+    #[test]
+    fn skipping_drops_what_is_there_and_says_whether_the_end_was() {
+        let mut input = input("long");
+        assert!(!input.skip_line());
+        assert!(input.is_empty());
+        input.push(b"er\nnext");
+        assert!(input.skip_line());
+        assert_eq!(input.bytes(), b"next");
+    }
+}

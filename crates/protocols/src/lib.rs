@@ -1,0 +1,23 @@
+//! The wire protocols: bytes to commands, replies to bytes, and one table of them all.
+//!
+//! Absent here: the engine itself (only its vocabulary is used), sockets, clocks.
+
+mod any;
+mod codec;
+mod dates;
+mod goqueue;
+mod guard;
+mod http;
+mod input;
+mod jobcentre;
+mod masenko;
+mod options;
+mod table;
+mod takeanumber;
+mod views;
+mod workq;
+
+pub use codec::{Codec, Context, Health, Next};
+pub use input::{Input, Line};
+pub use options::{Dialect, OptionError, Options};
+pub use table::{ANY, Begins, Listener, PROTOCOLS, Protocol, find};

@@ -1,0 +1,1 @@
+//! How a job put by one protocol looks through another.

@@ -1,0 +1,28 @@
+//! STUB
+
+use jobyard_engine::Reply;
+
+use crate::codec::{Codec, Context, Next};
+use crate::input::Input;
+use crate::options::Options;
+use crate::table::Begins;
+
+#[derive(Debug, Default)]
+pub(crate) struct Workq;
+
+impl Workq {
+    pub(crate) fn new(_options: &Options) -> Self {
+        Workq
+    }
+}
+pub(crate) fn begins(_bytes: &[u8]) -> Begins {
+    Begins::No
+}
+
+impl Codec for Workq {
+    fn decode(&mut self, _input: &mut Input, _out: &mut Vec<u8>, _context: &Context<'_>) -> Next {
+        Next::Close
+    }
+
+    fn encode(&mut self, _reply: &Reply<'_>, _out: &mut Vec<u8>, _context: &Context<'_>) {}
+}
