@@ -1,19 +1,45 @@
 //! Jobs, queues, leases, timers and waiting clients: the whole of the queue, as one value.
 //!
 //! Absent here: clocks, files, sockets, threads, async, and every protocol's words. Time and
-//! randomness are arguments ([`Now`]).
+//! randomness are arguments ([`Now`]). What each command means is in `docs/engine.md`.
 
+mod apply;
+mod bytes;
 mod command;
+mod engine;
+mod enqueue;
+mod fail;
+mod finish;
+mod group;
+mod hash;
+mod index;
+mod job;
+mod jobs;
+mod lease;
 mod limits;
+mod look;
 mod names;
+mod queue;
+mod record;
+mod record_job;
 mod reply;
+mod results;
+mod snapshot;
+mod store;
+mod tick;
 mod time;
+mod timers;
+mod waiting;
 
+pub use bytes::Damaged;
 pub use command::{
     AttemptRule, Backoff, Blocker, By, Choice, Command, DateRank, FailureRule, Hold, JobRef, LeaseRequest, Look,
     NewJob, OwnTime, Parting, QueueOrder, Start, Step, UsedUp, Wait, Which,
 };
+pub use engine::{Answers, Engine};
+pub use job::Due;
 pub use limits::Limits;
 pub use names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
 pub use reply::{Counters, JobView, QueueCounts, QueueView, Refusal, Reply, StateView};
+pub use snapshot::{JobSnapshot, QueueSnapshot, Snapshot};
 pub use time::{NEVER_MS, NextDeadline, Now};

@@ -1,0 +1,204 @@
+//! The engine: one value that holds the whole queue, and the calls it answers.
+
+use crate::bytes::{Damaged, Reader};
+use crate::command::{By, Command, JobRef};
+use crate::job::Job;
+use crate::limits::Limits;
+use crate::names::{ClientId, JobNumber, LeaseId};
+use crate::record::Record;
+use crate::reply::{Counters, Refusal, Reply};
+use crate::store::Store;
+use crate::time::{NextDeadline, Now};
+use crate::timers::Timer;
+use crate::waiting::{Waiting, Want};
+
+/// Where replies go: to whom, and what. They borrow from the engine, so they are written out at once.
+pub type Answers<'x> = dyn FnMut(ClientId, Reply<'_>) + 'x;
+
+/// The whole queue.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) store: Store,
+    pub(crate) waiting: Waiting,
+    pub(crate) limits: Limits,
+    pub(crate) counters: Counters,
+    /// Durable changes that the log has not been given yet.
+    records: Vec<u8>,
+    epoch: u64,
+    last_lease: u64,
+}
+
+/// How many of a lease id's bits count within one epoch.
+const LEASE_BITS: u32 = 40;
+
+impl Engine {
+    /// An empty engine. `epoch` is the log's, and greater than any that came before: it makes lease ids
+    /// unique for ever. `seed` keeps clients from choosing keys that collide.
+    #[must_use]
+    pub fn new(limits: Limits, epoch: u64, seed: u64) -> Self {
+        Engine {
+            store: Store::new(seed),
+            waiting: Waiting::default(),
+            limits,
+            counters: Counters::default(),
+            records: Vec::new(),
+            epoch,
+            last_lease: 0,
+        }
+    }
+
+    /// Carries out records that were durable before a restart.
+    ///
+    /// # Errors
+    /// If they are not what [`Engine::records`] once gave.
+    pub fn replay(&mut self, records: &[u8]) -> Result<(), Damaged> {
+        let mut reader = Reader(records);
+        while !reader.is_empty() {
+            let record = Record::decode(&mut reader)?;
+            if !self.store.fits(&record) {
+                return Err(Damaged);
+            }
+            self.store.apply(record);
+        }
+        Ok(())
+    }
+
+    /// Ends what does not survive a restart, and does what fell due meanwhile.
+    pub fn recover(&mut self, now: Now) {
+        let mut orphans: Vec<JobNumber> =
+            self.store.jobs.iter().filter(|job| job.runs()).map(|job| job.number).collect();
+        orphans.sort_unstable();
+        let answers: &mut Answers<'_> = &mut |_, _| {};
+        for number in orphans {
+            self.remove(now, number, answers);
+        }
+        self.tick(now, answers);
+        self.counters = Counters::default();
+    }
+
+    /// Carries out one command. Its reply comes at once, or later if it waits.
+    pub fn handle(&mut self, now: Now, client: ClientId, command: Command, answers: &mut Answers<'_>) {
+        match command {
+            Command::Enqueue(job) => self.handle_enqueue(now, client, *job, answers),
+            Command::Run { job, wait_ms } => self.handle_run(now, client, *job, wait_ms, answers),
+            Command::Lease(request) => self.handle_lease(now, client, &request, answers),
+            Command::Complete { job, by, result } => self.handle_complete(now, client, &job, by, result, answers),
+            Command::Fail { job, by, result } => self.handle_fail(now, client, &job, by, &result, answers),
+            Command::Release { job } => self.handle_release(now, client, &job, answers),
+            Command::Remove { job } => self.handle_remove(now, client, &job, answers),
+            Command::Await { job, wait_ms } => self.handle_await(now, client, &job, wait_ms, answers),
+            Command::Group(steps) => self.handle_group(now, client, steps, answers),
+            Command::Look(look) => self.handle_look(client, &look, answers),
+        }
+        self.serve(now, answers);
+    }
+
+    /// The client's waiting command, if it has one, is answered as if its time had run out.
+    pub fn stop_waiting(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
+        if let Some(want) = self.end_wait(client) {
+            self.time_out(now, client, &want, answers);
+        }
+        self.serve(now, answers);
+    }
+
+    /// The client is gone: its waiting command is dropped, and what it holds ends.
+    pub fn disconnect(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
+        if let Some(want) = self.end_wait(client) {
+            self.time_out(now, client, &want, &mut |_, _| {});
+        }
+        let held: Vec<JobNumber> =
+            self.store.held.get(&client).map_or_else(Vec::new, |held| held.values().copied().collect());
+        for number in held {
+            self.part(now, number, answers);
+        }
+        self.serve(now, answers);
+    }
+
+    /// When [`Engine::tick`] next has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> NextDeadline {
+        self.store.timers.next()
+    }
+
+    /// Durable changes that are not in the log yet.
+    #[must_use]
+    pub fn records(&self) -> &[u8] {
+        &self.records
+    }
+
+    /// The log has been given [`Engine::records`].
+    pub fn clear_records(&mut self) {
+        // A burst must not keep its memory for ever.
+        const KEPT_BYTES_MAX: usize = 1 << 20;
+        self.records.clear();
+        self.records.shrink_to(KEPT_BYTES_MAX);
+    }
+
+    /// The memory that jobs and records take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.store.jobs.memory_bytes() + self.records.capacity()
+    }
+
+    /// Makes a durable change: the record is written, and applied as recovery would.
+    pub(crate) fn commit(&mut self, record: Record) {
+        record.encode(&mut self.records);
+        self.store.apply(record);
+    }
+
+    pub(crate) fn next_lease(&mut self) -> LeaseId {
+        self.last_lease += 1;
+        LeaseId(self.epoch << LEASE_BITS | self.last_lease)
+    }
+
+    /// The job of that name.
+    pub(crate) fn find(&self, job: &JobRef) -> Result<&Job, Refusal> {
+        let number = match job {
+            JobRef::Number(number) => Some(*number),
+            JobRef::Uuid(uuid) | JobRef::InQueue(uuid, _) => self.store.number_of(*uuid),
+        };
+        let found = number.and_then(|number| self.store.jobs.get(number)).ok_or(Refusal::NoSuchJob)?;
+        match job {
+            JobRef::InQueue(_, queue) if self.store.queues.get(found.queue).name != *queue => Err(Refusal::NoSuchJob),
+            _ => Ok(found),
+        }
+    }
+
+    /// The job of that name, if it is unfinished and the client may finish it.
+    pub(crate) fn find_to_finish(&self, client: ClientId, job: &JobRef, by: By) -> Result<JobNumber, Refusal> {
+        let found = self.find(job)?;
+        if found.finished() {
+            return Err(Refusal::Finished);
+        }
+        if by == By::Holder && !found.held_by(client) {
+            return Err(Refusal::NotHeld);
+        }
+        Ok(found.number)
+    }
+
+    /// A client begins to wait.
+    pub(crate) fn begin_wait(&mut self, client: ClientId, until_ms: u64, want: Want) {
+        if let Want::Lease(want) = &want {
+            // The ticket is drawn below; every queue is told the same.
+            let ticket = self.waiting.next_ticket();
+            for &queue in &want.queues {
+                self.store.queues.get_mut(queue).waiting.insert(ticket, client);
+            }
+        }
+        let ticket = self.waiting.begin(client, until_ms, want);
+        self.store.timers.add(until_ms, Timer::WaitEnd(ticket));
+    }
+
+    /// A client no longer waits; what it waited for.
+    pub(crate) fn end_wait(&mut self, client: ClientId) -> Option<Want> {
+        let waiter = self.waiting.end(client)?;
+        self.store.timers.remove(waiter.until_ms, Timer::WaitEnd(waiter.ticket));
+        if let Want::Lease(want) = &waiter.want {
+            for &queue in &want.queues {
+                self.store.queues.get_mut(queue).waiting.remove(&waiter.ticket);
+                self.store.queues.forget_unused(queue);
+            }
+        }
+        Some(waiter.want)
+    }
+}

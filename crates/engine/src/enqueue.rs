@@ -1,0 +1,152 @@
+//! Putting jobs, and letting them start: at once, at a date, or when their last blocker is gone.
+
+use std::collections::BTreeSet;
+
+use crate::command::{Blocker, NewJob, Start};
+use crate::engine::{Answers, Engine};
+use crate::names::{ClientId, JobNumber, QueueName, Uuid};
+use crate::record::Record;
+use crate::record_job::Enqueued;
+use crate::reply::{Refusal, Reply};
+use crate::time::{NEVER_MS, Now};
+
+/// What the steps of a group that were checked so far would do.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    /// How many jobs they would put.
+    pub(crate) enqueues: usize,
+    /// The UUIDs of these.
+    pub(crate) uuids: BTreeSet<Uuid>,
+    /// UUIDs that would be free again.
+    pub(crate) freed: BTreeSet<Uuid>,
+    /// Queues that would come to exist.
+    pub(crate) queues: BTreeSet<QueueName>,
+}
+
+impl Engine {
+    pub(crate) fn handle_enqueue(&mut self, now: Now, client: ClientId, job: NewJob, answers: &mut Answers<'_>) {
+        if let Err(refusal) = self.check_enqueue(now, &job, &Pending::default()) {
+            return answers(client, Reply::Refused(refusal));
+        }
+        let number = self.enqueue(now, job, &[], false);
+        let uuid = self.store.job(number).uuid();
+        answers(client, Reply::Enqueued { number, uuid });
+    }
+
+    /// Whether a job may be put after the pending steps.
+    pub(crate) fn check_enqueue(&self, now: Now, job: &NewJob, pending: &Pending) -> Result<(), Refusal> {
+        if let Some(uuid) = job.uuid {
+            let lives = self.store.number_of(uuid).is_some() && !pending.freed.contains(&uuid);
+            if lives || pending.uuids.contains(&uuid) {
+                return Err(Refusal::DuplicateUuid);
+            }
+            if uuid.number().is_some() {
+                return Err(Refusal::ReservedUuid);
+            }
+        }
+        let known = |blocker: &Blocker| match *blocker {
+            Blocker::Number(_) => true,
+            Blocker::Previous(back) => (1..=pending.enqueues).contains(&back),
+        };
+        if !job.blockers.iter().all(known) {
+            return Err(Refusal::NoSuchPrevious);
+        }
+        if let (Start::At { wall_ms, .. }, Some(lifetime_ms)) = (job.start, job.lifetime_ms)
+            && i128::from(wall_ms) + i128::from(lifetime_ms) <= i128::from(now.wall_ms)
+        {
+            return Err(Refusal::LifetimeOver);
+        }
+        let is_new = !self.store.queues.exists(&job.queue) && !pending.queues.contains(&job.queue);
+        if is_new && self.store.queues.len() + pending.queues.len() >= self.limits.queues_max {
+            return Err(Refusal::TooManyQueues);
+        }
+        Ok(())
+    }
+
+    /// Puts a job that was checked. `previous` are the jobs that its group put before it.
+    pub(crate) fn enqueue(&mut self, now: Now, mut job: NewJob, previous: &[JobNumber], runs: bool) -> JobNumber {
+        let blockers = self.unfinished_blockers(std::mem::take(&mut job.blockers), previous);
+        let number = self.store.next_number;
+        let date = match job.start {
+            Start::Now => None,
+            Start::At { wall_ms, .. } => Some(wall_ms),
+        };
+        let (place, begun) = if blockers.is_empty() {
+            (self.store.next_place, begin(now, date, job.lifetime_ms))
+        } else {
+            (0, begin_blocked(now, date, job.lifetime_ms))
+        };
+        self.counters.enqueued += 1;
+        self.commit(Record::Enqueued(Box::new(Enqueued {
+            number,
+            place,
+            created_wall_ms: now.wall_ms,
+            delayed: begun.delayed,
+            expires_ms: begun.expires_ms,
+            blockers,
+            runs,
+            job,
+        })));
+        number
+    }
+
+    fn unfinished_blockers(&self, blockers: Vec<Blocker>, previous: &[JobNumber]) -> Vec<JobNumber> {
+        let mut numbers: Vec<JobNumber> = blockers
+            .into_iter()
+            .map(|blocker| match blocker {
+                Blocker::Number(number) => number,
+                Blocker::Previous(back) => previous[previous.len() - back],
+            })
+            .filter(|&number| self.store.jobs.get(number).is_some_and(|job| !job.finished()))
+            .collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    /// A blocked job's last blocker is gone: it goes to the back of its queue, or waits for its date.
+    pub(crate) fn unblock(&mut self, now: Now, number: JobNumber) {
+        let rare = self.store.job(number).rare.as_deref().expect("a job that was blocked has a rare part");
+        let date = rare.date.map(|(wall_ms, _)| wall_ms);
+        let begun = begin(now, date, rare.lifetime_ms);
+        // Without a date its lifetime began when it was put.
+        let expires_ms = if date.is_none() { rare.expires_ms } else { begun.expires_ms };
+        let place = self.store.next_place;
+        self.commit(Record::Unblocked { number, place, delayed: begun.delayed, expires_ms });
+    }
+
+    /// A delayed job's date has come.
+    pub(crate) fn wake(&mut self, now: Now, number: JobNumber) {
+        let rare = self.store.job(number).rare.as_deref().expect("a job with a date has a rare part");
+        let date = rare.date.map(|(wall_ms, _)| wall_ms);
+        let expires_ms = begin(now, date, rare.lifetime_ms).expires_ms;
+        self.commit(Record::Woke { number, expires_ms });
+    }
+}
+
+/// How a job begins.
+struct Begun {
+    delayed: bool,
+    expires_ms: Option<u64>,
+}
+
+/// How a job that nothing blocks begins.
+fn begin(now: Now, date: Option<i64>, lifetime_ms: Option<u64>) -> Begun {
+    let Some(date) = date else {
+        return Begun { delayed: false, expires_ms: lifetime_ms.map(|ms| now.engine_ms.saturating_add(ms)) };
+    };
+    if date > now.wall_ms {
+        return Begun { delayed: true, expires_ms: None };
+    }
+    let left_ms = |lifetime_ms: u64| {
+        let end = i128::from(date) + i128::from(lifetime_ms);
+        u64::try_from((end - i128::from(now.wall_ms)).max(0)).unwrap_or(NEVER_MS)
+    };
+    Begun { delayed: false, expires_ms: lifetime_ms.map(|ms| now.engine_ms.saturating_add(left_ms(ms))) }
+}
+
+/// How a blocked job begins: its lifetime runs, unless it is to run from a date.
+fn begin_blocked(now: Now, date: Option<i64>, lifetime_ms: Option<u64>) -> Begun {
+    let expires_ms = if date.is_some() { None } else { begin(now, None, lifetime_ms).expires_ms };
+    Begun { delayed: false, expires_ms }
+}

@@ -1,0 +1,152 @@
+//! Leases that end without the job being done: failures, releases, lost holders, time.
+
+use crate::command::{Backoff, By, JobRef, Parting};
+use crate::engine::{Answers, Engine};
+use crate::job::State;
+use crate::names::{ClientId, JobNumber, LeaseId};
+use crate::record::Record;
+use crate::reply::{Refusal, Reply};
+use crate::time::{NEVER_MS, Now};
+
+impl Engine {
+    pub(crate) fn handle_fail(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        job: &JobRef,
+        by: By,
+        result: &[u8],
+        answers: &mut Answers<'_>,
+    ) {
+        match self.find_to_finish(client, job, by) {
+            Ok(number) => {
+                let finally = self.fail(now, number, result, answers);
+                answers(client, Reply::Failed { finally });
+            }
+            Err(refusal) => answers(client, Reply::Refused(refusal)),
+        }
+    }
+
+    pub(crate) fn handle_release(&mut self, now: Now, client: ClientId, job: &JobRef, answers: &mut Answers<'_>) {
+        let found =
+            self.find(job).and_then(|job| if job.held_by(client) { Ok(job.number) } else { Err(Refusal::NotHeld) });
+        match found {
+            Ok(number) => {
+                self.put_back(now, number, answers);
+                answers(client, Reply::Done);
+            }
+            Err(refusal) => answers(client, Reply::Refused(refusal)),
+        }
+    }
+
+    /// The lease never reached its client: it is undone, and does not count.
+    pub fn undo_lease(&mut self, now: Now, number: JobNumber, lease: LeaseId, answers: &mut Answers<'_>) {
+        let Some(job) = self.store.jobs.get(number).filter(|job| job.lease() == Some(lease)) else {
+            return;
+        };
+        let (counts, held, until_ms) = (job.counts_attempts(), is_held(job.state), lease_end_ms(job.state));
+        self.counters.leased -= 1;
+        if held && !counts {
+            self.store.set_state(number, State::Ready);
+        } else {
+            self.commit(Record::Undone { number });
+        }
+        self.resume_run(now, number, until_ms, answers);
+        self.serve(now, answers);
+    }
+
+    /// Counts a failure. Says whether it was the last.
+    fn fail(&mut self, now: Now, number: JobNumber, result: &[u8], answers: &mut Answers<'_>) -> bool {
+        self.counters.failed += 1;
+        let job = self.store.job(number);
+        let failures = job.rare.as_ref().map_or(0, |rare| rare.failures) + 1;
+        let until_ms = lease_end_ms(job.state);
+        let blocked = job.state == State::Blocked;
+        let Some(rule) = job.failure_rule() else {
+            self.commit(Record::Failure { number });
+            self.resume_run(now, number, until_ms, answers);
+            return false;
+        };
+        if job.attempts_used_up() || failures > rule.allowed.unwrap_or(0) {
+            self.use_up(now, number, result, answers);
+            return true;
+        }
+        let record = match rule.backoff {
+            Backoff::Quartic if !blocked => {
+                let (until_ms, due_wall_ms) = quartic(now, failures);
+                Record::BackedOff { number, until_ms, due_wall_ms, expires_ms: self.kept_until(now, number) }
+            }
+            Backoff::None | Backoff::Quartic => Record::Failure { number },
+        };
+        self.commit(record);
+        self.resume_run(now, number, until_ms, answers);
+        false
+    }
+
+    /// A lease ends without a failure: the job is ready in its old place, unless its attempts are used up.
+    fn put_back(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        let job = self.store.job(number);
+        if job.attempts_used_up() && !job.runs() {
+            return self.use_up(now, number, &[], answers);
+        }
+        let until_ms = lease_end_ms(job.state);
+        self.store.set_state(number, State::Ready);
+        self.resume_run(now, number, until_ms, answers);
+    }
+
+    /// The time of a lease is over.
+    pub(crate) fn lease_over(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        if self.store.job(number).runs() {
+            if let Some(client) = self.waiting.runner(number) {
+                self.end_wait(client);
+                answers(client, Reply::TimedOut);
+            }
+            return self.remove(now, number, answers);
+        }
+        self.put_back(now, number, answers);
+    }
+
+    /// The connection that holds a job has ended.
+    pub(crate) fn part(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        let job = self.store.job(number);
+        let State::Held { parting, until_ms, .. } = job.state else {
+            return;
+        };
+        match (parting, job.failure_rule()) {
+            (Parting::Fail, Some(rule)) if rule.parting_counts => {
+                self.fail(now, number, &[], answers);
+            }
+            (Parting::Fail, None) => {
+                let rest_ms = self.limits.vanished_rest_ms;
+                let shown_wall_ms = now.wall_ms.saturating_add_unsigned(rest_ms);
+                let rested = now.engine_ms.saturating_add(rest_ms);
+                self.commit(Record::Rested { number, until_ms: rested, shown_wall_ms });
+                self.resume_run(now, number, until_ms, answers);
+            }
+            (Parting::Release, _) | (Parting::Fail, Some(_)) => self.put_back(now, number, answers),
+        }
+    }
+}
+
+/// After the n-th failure: the engine time at which a job has rested, and that date, a whole second.
+fn quartic(now: Now, failures: u64) -> (u64, i64) {
+    const SECOND_MS: i64 = 1_000;
+    let rest_ms = failures.saturating_pow(4).saturating_mul(SECOND_MS.unsigned_abs());
+    let due_wall_ms = now.wall_ms.saturating_add_unsigned(rest_ms).div_euclid(SECOND_MS) * SECOND_MS;
+    let until_ms = now.engine_ms.saturating_add(due_wall_ms.abs_diff(now.wall_ms));
+    (until_ms, due_wall_ms)
+}
+
+fn is_held(state: State) -> bool {
+    matches!(state, State::Held { .. })
+}
+
+/// When a lease ends by itself; long ago if there is none.
+fn lease_end_ms(state: State) -> u64 {
+    match state {
+        State::Leased { until_ms, .. } | State::Held { until_ms, .. } => until_ms,
+        _ => 0,
+    }
+}
+
+const _: () = assert!(NEVER_MS == u64::MAX, "a lease without end is later than every other");

@@ -1,0 +1,135 @@
+//! The ends of a job: completed, used up, removed, expired; and what they mean to the jobs it blocks.
+
+use crate::command::{By, JobRef, UsedUp};
+use crate::engine::{Answers, Engine};
+use crate::names::{ClientId, JobNumber};
+use crate::record::Record;
+use crate::reply::{Refusal, Reply};
+use crate::time::Now;
+
+impl Engine {
+    pub(crate) fn handle_complete(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        job: &JobRef,
+        by: By,
+        result: Box<[u8]>,
+        answers: &mut Answers<'_>,
+    ) {
+        match self.find_to_finish(client, job, by) {
+            Ok(number) => {
+                self.complete(now, number, result, answers);
+                answers(client, Reply::Done);
+            }
+            Err(refusal) => answers(client, Reply::Refused(refusal)),
+        }
+    }
+
+    pub(crate) fn handle_remove(&mut self, now: Now, client: ClientId, job: &JobRef, answers: &mut Answers<'_>) {
+        match self.find(job).map(|job| job.number) {
+            Ok(number) => {
+                self.remove(now, number, answers);
+                answers(client, Reply::Done);
+            }
+            Err(refusal) => answers(client, Reply::Refused(refusal)),
+        }
+    }
+
+    /// A job was done: its result is kept while its lifetime lasts, and it blocks no more.
+    pub(crate) fn complete(&mut self, now: Now, number: JobNumber, result: Box<[u8]>, answers: &mut Answers<'_>) {
+        self.counters.completed += 1;
+        self.answer_result(number, Some((true, &result)), answers);
+        let blocked = self.directly_blocked(number);
+        match self.kept_until(now, number) {
+            Some(expires_ms) => self.commit(Record::Done { number, expires_ms, result }),
+            None => self.commit(Record::Removed { number }),
+        }
+        self.unblock_free(now, &blocked);
+    }
+
+    /// A job goes, in whatever state it is, and blocks no more.
+    pub(crate) fn remove(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        self.answer_result(number, None, answers);
+        let blocked = self.directly_blocked(number);
+        self.commit(Record::Removed { number });
+        self.unblock_free(now, &blocked);
+    }
+
+    /// A job's lifetime is over. What it blocks can never run.
+    pub(crate) fn expire(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        let finished = self.store.job(number).finished();
+        let taken_along = if finished { Vec::new() } else { self.store.blocked_by(number) };
+        self.counters.evicted += u64::from(!finished);
+        self.answer_result(number, None, answers);
+        self.commit(Record::Removed { number });
+        for blocked in taken_along {
+            self.use_up_one(now, blocked, &[], answers);
+        }
+    }
+
+    /// A job's attempts or failures are used up. What it blocks can never run.
+    pub(crate) fn use_up(&mut self, now: Now, number: JobNumber, result: &[u8], answers: &mut Answers<'_>) {
+        let taken_along = self.store.blocked_by(number);
+        self.use_up_one(now, number, result, answers);
+        for blocked in taken_along {
+            self.use_up_one(now, blocked, &[], answers);
+        }
+    }
+
+    fn use_up_one(&mut self, now: Now, number: JobNumber, result: &[u8], answers: &mut Answers<'_>) {
+        self.counters.dead += 1;
+        self.answer_result(number, Some((false, result)), answers);
+        let job = self.store.job(number);
+        let used_up = job.failure_rule().map_or(&UsedUp::Remove, |rule| &rule.used_up);
+        let record = match used_up {
+            _ if job.runs() => Record::Removed { number },
+            UsedUp::Remove => Record::Removed { number },
+            UsedUp::MoveTo(queue) => {
+                let expires_ms = self.kept_until(now, number);
+                Record::Moved { number, queue: queue.clone(), place: self.store.next_place, expires_ms }
+            }
+            UsedUp::Keep => match self.kept_until(now, number) {
+                Some(expires_ms) => Record::Failed { number, expires_ms, result: result.into() },
+                None => Record::Removed { number },
+            },
+        };
+        self.commit(record);
+    }
+
+    /// When a job that is finished or moved now expires: as before, or a lifetime from now if that had not begun.
+    pub(crate) fn kept_until(&self, now: Now, number: JobNumber) -> Option<u64> {
+        let rare = self.store.job(number).rare.as_deref()?;
+        let lifetime_ms = rare.lifetime_ms?;
+        Some(rare.expires_ms.unwrap_or_else(|| now.engine_ms.saturating_add(lifetime_ms)))
+    }
+
+    fn directly_blocked(&self, number: JobNumber) -> Vec<JobNumber> {
+        self.store.blocks.get(&number).map_or_else(Vec::new, |blocked| blocked.iter().copied().collect())
+    }
+
+    /// Of jobs that lost a blocker, unblocks those that have none left.
+    fn unblock_free(&mut self, now: Now, blocked: &[JobNumber]) {
+        for &number in blocked {
+            if self.store.job(number).blockers().is_empty() {
+                self.unblock(now, number);
+            }
+        }
+    }
+
+    /// Tells all who wait for a job's result what came of it; nothing, if it is gone without one.
+    fn answer_result(&mut self, number: JobNumber, result: Option<(bool, &[u8])>, answers: &mut Answers<'_>) {
+        let waiting = self.waiting.for_result(number);
+        let uuid = self.store.job(number).uuid();
+        for client in waiting {
+            self.end_wait(client);
+            answers(
+                client,
+                match result {
+                    Some((success, result)) => Reply::Result { uuid, success, result },
+                    None => Reply::Refused(Refusal::NoSuchJob),
+                },
+            );
+        }
+    }
+}

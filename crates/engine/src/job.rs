@@ -1,0 +1,185 @@
+//! One job: what it says, its rules, and where it stands.
+
+use crate::command::{AttemptRule, DateRank, FailureRule, OwnTime};
+use crate::names::{ClientId, JobNumber, LeaseId, Uuid};
+use crate::queue::QueueId;
+use crate::reply::StateView;
+use crate::time::NEVER_MS;
+use crate::{Parting, UsedUp};
+
+/// A job. What most jobs do not have lives apart in [`Rare`], so that a plain job stays small.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) number: JobNumber,
+    /// Its place in the order; 0 while it is blocked and has none.
+    pub(crate) place: u64,
+    pub(crate) urgency: i128,
+    pub(crate) body: Box<[u8]>,
+    pub(crate) created_wall_ms: i64,
+    pub(crate) own_time: OwnTime,
+    pub(crate) state: State,
+    pub(crate) queue: QueueId,
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// What few jobs have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rare {
+    pub(crate) uuid: Option<Uuid>,
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) lifetime_ms: Option<u64>,
+    /// When it expires, on engine time; not known before its date has come.
+    pub(crate) expires_ms: Option<u64>,
+    pub(crate) attempts: u64,
+    pub(crate) attempt_rule: Option<AttemptRule>,
+    pub(crate) failures: u64,
+    pub(crate) failure_rule: Option<FailureRule>,
+    /// Unfinished jobs that must be completed before this one, in order of number.
+    pub(crate) blockers: Vec<JobNumber>,
+    pub(crate) result: Option<Box<[u8]>>,
+    pub(crate) date: Option<(i64, DateRank)>,
+    pub(crate) rank: Rank,
+    /// Whether it was put by [`Command::Run`](crate::Command::Run) and ends with its client.
+    pub(crate) runs: bool,
+}
+
+/// Where a job stands among those of its urgency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// By due date, before the usual ones.
+    Ahead(i64),
+    #[default]
+    Usual,
+    /// By date, after the usual ones.
+    Behind(i64),
+}
+
+/// Where a job stands. All but [`State::Held`] are durable: after a restart, held means ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Blocked,
+    Delayed {
+        due: Due,
+        /// When that is on the wall clock, as far as one can say; for listings.
+        shown_wall_ms: i64,
+    },
+    Ready,
+    /// Leased beyond its taker's connection, until an engine time or for ever.
+    Leased {
+        lease: LeaseId,
+        until_ms: u64,
+    },
+    /// Ready, but held by a client until its connection ends or its own time is over.
+    Held {
+        lease: LeaseId,
+        client: ClientId,
+        until_ms: u64,
+        parting: Parting,
+    },
+    Done,
+    Failed,
+}
+
+/// When a delay is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// On engine time.
+    Engine(u64),
+    /// On the wall clock.
+    Wall(i64),
+}
+
+impl Job {
+    pub(crate) fn uuid(&self) -> Uuid {
+        self.rare.as_ref().and_then(|rare| rare.uuid).unwrap_or_else(|| Uuid::of_number(self.number))
+    }
+
+    pub(crate) fn rank(&self) -> Rank {
+        self.rare.as_ref().map_or(Rank::Usual, |rare| rare.rank)
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.runs)
+    }
+
+    pub(crate) fn expires_ms(&self) -> Option<u64> {
+        self.rare.as_ref().and_then(|rare| rare.expires_ms).filter(|&at| at != NEVER_MS)
+    }
+
+    pub(crate) fn counts_attempts(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.attempt_rule.is_some())
+    }
+
+    /// Whether it has been leased as often as it may.
+    pub(crate) fn attempts_used_up(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| {
+            let max = rare.attempt_rule.and_then(|rule| rule.max);
+            max.is_some_and(|max| rare.attempts >= u64::from(max))
+        })
+    }
+
+    pub(crate) fn failure_rule(&self) -> Option<&FailureRule> {
+        self.rare.as_ref().and_then(|rare| rare.failure_rule.as_ref())
+    }
+
+    pub(crate) fn blockers(&self) -> &[JobNumber] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.blockers)
+    }
+
+    /// Whether it is done or finally failed.
+    pub(crate) fn finished(&self) -> bool {
+        matches!(self.state, State::Done | State::Failed)
+    }
+
+    /// The lease it is under, if it is under one.
+    pub(crate) fn lease(&self) -> Option<LeaseId> {
+        match self.state {
+            State::Leased { lease, .. } | State::Held { lease, .. } => Some(lease),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn held_by(&self, asker: ClientId) -> bool {
+        matches!(self.state, State::Held { client, .. } if client == asker)
+    }
+
+    pub(crate) fn state_view(&self) -> StateView {
+        match self.state {
+            State::Blocked => StateView::Blocked,
+            State::Delayed { .. } => StateView::Delayed,
+            State::Ready => StateView::Ready,
+            State::Leased { .. } | State::Held { .. } => StateView::Leased,
+            State::Done => StateView::Done,
+            State::Failed => StateView::Failed,
+        }
+    }
+
+    /// Its rare part, made if it has none.
+    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// The memory it takes, indexes included, as far as it depends on the job.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        // What a job costs in the table of jobs, in an index and in the allocator's own books.
+        const INDEXED: usize = 96;
+        let rare = self.rare.as_ref().map_or(0, |rare| rare.memory_bytes());
+        size_of::<Job>() + INDEXED + self.body.len() + rare
+    }
+}
+
+impl Rare {
+    fn memory_bytes(&self) -> usize {
+        // A UUID, a blocker and a deadline have an entry in an index each.
+        const ENTRY: usize = 48;
+        let moves_to = match &self.failure_rule {
+            Some(FailureRule { used_up: UsedUp::MoveTo(queue), .. }) => queue.as_bytes().len(),
+            _ => 0,
+        };
+        size_of::<Rare>()
+            + self.name.as_ref().map_or(0, |name| name.len())
+            + self.result.as_ref().map_or(0, |result| result.len())
+            + moves_to
+            + ENTRY * (usize::from(self.uuid.is_some()) + usize::from(self.expires_ms.is_some()) + self.blockers.len())
+    }
+}

@@ -1,0 +1,64 @@
+//! The table of jobs by number.
+
+use std::collections::HashMap;
+
+use crate::hash::Counted;
+use crate::job::Job;
+use crate::names::JobNumber;
+
+/// Shards keep the pause of a growing table short: each moves only its own part.
+const SHARDS: usize = 256;
+
+/// All jobs.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    shards: Vec<HashMap<JobNumber, Job, Counted>>,
+    memory_bytes: usize,
+}
+
+impl Jobs {
+    pub(crate) fn new() -> Self {
+        Jobs { shards: vec![HashMap::default(); SHARDS], memory_bytes: 0 }
+    }
+
+    fn shard(number: JobNumber) -> usize {
+        usize::try_from(number % SHARDS as u64).expect("less than the number of shards")
+    }
+
+    pub(crate) fn get(&self, number: JobNumber) -> Option<&Job> {
+        self.shards[Self::shard(number)].get(&number)
+    }
+
+    /// Changes a job, keeping count of its memory.
+    ///
+    /// # Panics
+    /// If there is no such job.
+    pub(crate) fn change<T>(&mut self, number: JobNumber, change: impl FnOnce(&mut Job) -> T) -> T {
+        let job = self.shards[Self::shard(number)].get_mut(&number).expect("a job that is changed is there");
+        let before = job.memory_bytes();
+        let outcome = change(job);
+        self.memory_bytes = self.memory_bytes + job.memory_bytes() - before;
+        outcome
+    }
+
+    pub(crate) fn insert(&mut self, job: Job) {
+        self.memory_bytes += job.memory_bytes();
+        let before = self.shards[Self::shard(job.number)].insert(job.number, job);
+        assert!(before.is_none(), "a job's number is given once");
+    }
+
+    pub(crate) fn remove(&mut self, number: JobNumber) -> Option<Job> {
+        let job = self.shards[Self::shard(number)].remove(&number)?;
+        self.memory_bytes -= job.memory_bytes();
+        Some(job)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Job> {
+        self.shards.iter().flat_map(HashMap::values)
+    }
+
+    /// The memory that jobs take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+}

@@ -1,0 +1,165 @@
+//! Taking jobs: choosing one, leasing it, and serving those who wait.
+
+use std::collections::BTreeSet;
+
+use crate::command::{Choice, Hold, LeaseRequest, OwnTime, Wait};
+use crate::engine::{Answers, Engine};
+use crate::job::State;
+use crate::names::{ClientId, JobNumber, QueueName};
+use crate::queue::{OrderKey, QueueId};
+use crate::record::Record;
+use crate::reply::{Refusal, Reply};
+use crate::time::{NEVER_MS, Now};
+use crate::waiting::{LeaseWant, Want};
+
+impl Engine {
+    pub(crate) fn handle_lease(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        request: &LeaseRequest,
+        answers: &mut Answers<'_>,
+    ) {
+        if let Err(refusal) = self.check_lease(client, request) {
+            return answers(client, Reply::Refused(refusal));
+        }
+        if request.creates_queues {
+            for name in &request.queues {
+                if !self.store.queues.exists(name) {
+                    self.commit(Record::QueueCreated(name.clone()));
+                }
+            }
+        }
+        let names = each_once(&request.queues);
+        let mut want = LeaseWant {
+            queues: names.iter().filter_map(|name| self.store.queues.id(name)).collect(),
+            choice: request.choice,
+            hold: request.hold,
+            body_without: request.body_without,
+        };
+        if let Some(number) = self.choose(now, &want) {
+            return self.lease(now, client, number, &want, answers);
+        }
+        let until_ms = match request.wait {
+            Wait::No | Wait::Millis(0) => return answers(client, Reply::NoJob),
+            Wait::Millis(ms) => now.engine_ms.saturating_add(ms),
+            Wait::Forever => NEVER_MS,
+        };
+        want.queues = names.iter().map(|name| self.store.queues.intern(name)).collect();
+        self.begin_wait(client, until_ms, Want::Lease(Box::new(want)));
+    }
+
+    fn check_lease(&self, client: ClientId, request: &LeaseRequest) -> Result<(), Refusal> {
+        if request.queues.len() > self.limits.queues_named_max {
+            return Err(Refusal::TooManyNamed);
+        }
+        if matches!(request.hold, Hold::Connection(_)) && self.store.held_count(client) >= self.limits.held_max {
+            return Err(Refusal::TooManyHeld);
+        }
+        if request.creates_queues {
+            let is_new = |name: &&&QueueName| !self.store.queues.exists(name);
+            let new = each_once(&request.queues).iter().filter(is_new).count();
+            if new > 0 && self.store.queues.len() + new > self.limits.queues_max {
+                return Err(Refusal::TooManyQueues);
+            }
+        }
+        Ok(())
+    }
+
+    /// The job that is next for who wants this.
+    fn choose(&self, now: Now, want: &LeaseWant) -> Option<JobNumber> {
+        let first = |&queue: &QueueId| self.store.queues.get(queue).ready.first();
+        let mut firsts = want.queues.iter().filter_map(first);
+        let key: OrderKey = match want.choice {
+            Choice::Best => firsts.min()?,
+            Choice::InOrder => firsts.next()?,
+            Choice::Random => {
+                let firsts: Vec<OrderKey> = firsts.collect();
+                let count = u64::try_from(firsts.len()).ok().filter(|&count| count > 0)?;
+                let chosen = usize::try_from(now.random % count).ok()?;
+                firsts[chosen]
+            }
+        };
+        Some(key.number)
+    }
+
+    /// Leases a job that is ready, or refuses if its taker cannot carry its body.
+    fn lease(&mut self, now: Now, client: ClientId, number: JobNumber, want: &LeaseWant, answers: &mut Answers<'_>) {
+        let job = self.store.job(number);
+        if want.body_without.is_some_and(|byte| job.body.contains(&byte)) {
+            return answers(client, Reply::Refused(Refusal::BodyUnfit));
+        }
+        let (own_time, counts, runs) = (job.own_time, job.counts_attempts(), job.runs());
+        let until_ms = self.lease_until(now, want.hold, own_time);
+        let lease = self.next_lease();
+        if let Hold::Connection(parting) = want.hold {
+            if counts {
+                self.commit(Record::Counted { number });
+            }
+            self.store.set_state(number, State::Held { lease, client, until_ms, parting });
+        } else {
+            self.commit(Record::Leased { number, lease, until_ms });
+        }
+        if runs {
+            self.pause_run(number);
+        }
+        self.counters.leased += 1;
+        answers(client, Reply::Leased { job: self.view(self.store.job(number)), lease });
+    }
+
+    fn lease_until(&self, now: Now, hold: Hold, own_time: OwnTime) -> u64 {
+        let own_ms = match own_time {
+            OwnTime::Millis(ms) => Some(ms),
+            OwnTime::None | OwnTime::Unlimited => None,
+        };
+        let length_ms = match hold {
+            Hold::Connection(_) | Hold::Endless => own_ms,
+            Hold::For(ms) => Some(own_ms.map_or(ms, |own_ms| own_ms.min(ms))),
+            Hold::Timed { honours_unlimited: true } if own_time == OwnTime::Unlimited => None,
+            Hold::Timed { .. } => Some(own_ms.unwrap_or(self.limits.default_lease_ms)),
+        };
+        length_ms.map_or(NEVER_MS, |ms| now.engine_ms.saturating_add(ms))
+    }
+
+    /// Gives ready jobs to those who wait for them, in the order in which they began to wait.
+    pub(crate) fn serve(&mut self, now: Now, answers: &mut Answers<'_>) {
+        if self.store.stirred.is_empty() {
+            return;
+        }
+        let mut ahead = BTreeSet::new();
+        for queue in std::mem::take(&mut self.store.stirred) {
+            self.line_up(queue, &mut ahead);
+        }
+        while let Some((ticket, queue)) = ahead.pop_first() {
+            let first = self.store.queues.get(queue).waiting.first_key_value();
+            let Some((&first, &client)) = first else { continue };
+            if first == ticket {
+                let Some(Want::Lease(want)) = self.end_wait(client) else {
+                    unreachable!("who stands in a queue's line waits for a job");
+                };
+                let number = self.choose(now, &want).expect("one of its queues has a ready job");
+                self.lease(now, client, number, &want, answers);
+            }
+            self.line_up(queue, &mut ahead);
+        }
+    }
+
+    /// If a queue has a ready job, notes who is first to wait for it.
+    fn line_up(&self, queue: QueueId, ahead: &mut BTreeSet<(u64, QueueId)>) {
+        let found = self.store.queues.get(queue);
+        if let Some(&ticket) = found.waiting.keys().next()
+            && !found.ready.is_empty()
+        {
+            ahead.insert((ticket, queue));
+        }
+    }
+}
+
+/// The names without repetition, in the order given.
+fn each_once(names: &[QueueName]) -> Vec<&QueueName> {
+    if names.len() < 2 {
+        return names.iter().collect();
+    }
+    let mut seen = BTreeSet::new();
+    names.iter().filter(|name| seen.insert(*name)).collect()
+}

@@ -1,0 +1,100 @@
+//! Looking, without changing anything.
+
+use crate::command::{Look, QueueOrder, Which};
+use crate::engine::{Answers, Engine};
+use crate::job::Job;
+use crate::names::{ClientId, QueueName};
+use crate::queue::Queue;
+use crate::reply::{JobView, QueueView, Refusal, Reply};
+
+impl Engine {
+    pub(crate) fn handle_look(&self, client: ClientId, look: &Look, answers: &mut Answers<'_>) {
+        match look {
+            Look::Job(job) => answers(
+                client,
+                match self.find(job) {
+                    Ok(job) => Reply::Job(self.view(job)),
+                    Err(refusal) => Reply::Refused(refusal),
+                },
+            ),
+            Look::Jobs { queue, which, offset, count_max } => {
+                self.look_at_jobs(client, queue, *which, *offset, *count_max, answers);
+            }
+            Look::Queue(name) => answers(
+                client,
+                match self.store.queues.find(name) {
+                    Some(queue) => Reply::Queue(queue.view()),
+                    None => Reply::Refused(Refusal::NoSuchQueue),
+                },
+            ),
+            Look::Queues { order, nameable, offset, count_max } => {
+                let queues = self.look_at_queues(*order, *nameable, *offset, *count_max);
+                answers(client, Reply::Queues(&queues));
+            }
+            Look::Server => answers(client, Reply::Server(self.counters)),
+        }
+    }
+
+    fn look_at_jobs(
+        &self,
+        client: ClientId,
+        queue: &QueueName,
+        which: Which,
+        offset: usize,
+        count_max: usize,
+        answers: &mut Answers<'_>,
+    ) {
+        let Some(queue) = self.store.queues.find(queue) else {
+            return answers(client, Reply::Refused(Refusal::NoSuchQueue));
+        };
+        let view = |number| self.view(self.store.job(number));
+        let jobs: Vec<JobView<'_>> = match which {
+            Which::Ready => queue.ready.iter_from(offset).take(count_max).map(|key| view(key.number)).collect(),
+            Which::Delayed => queue.delayed.iter_from(offset).take(count_max).map(|key| view(key.number)).collect(),
+        };
+        answers(client, Reply::Jobs(&jobs));
+    }
+
+    fn look_at_queues(
+        &self,
+        order: QueueOrder,
+        nameable: fn(&[u8]) -> bool,
+        offset: usize,
+        count_max: usize,
+    ) -> Vec<QueueView<'_>> {
+        match order {
+            QueueOrder::Created => page_of(self.store.queues.by_age(), nameable, offset, count_max),
+            QueueOrder::Name => page_of(self.store.queues.by_name(), nameable, offset, count_max),
+        }
+    }
+
+    pub(crate) fn view<'a>(&'a self, job: &'a Job) -> JobView<'a> {
+        let rare = job.rare.as_deref();
+        JobView {
+            number: job.number,
+            uuid: job.uuid(),
+            queue: &self.store.queues.get(job.queue).name,
+            name: rare.and_then(|rare| rare.name.as_deref()),
+            body: &job.body,
+            urgency: job.urgency,
+            own_time: job.own_time,
+            lifetime_ms: rare.and_then(|rare| rare.lifetime_ms),
+            attempts: rare.map_or(0, |rare| rare.attempts),
+            attempts_max: rare.and_then(|rare| rare.attempt_rule).and_then(|rule| rule.max),
+            failures: rare.map_or(0, |rare| rare.failures),
+            failures_allowed: job.failure_rule().and_then(|rule| rule.allowed),
+            state: job.state_view(),
+            created_wall_ms: job.created_wall_ms,
+            date_wall_ms: rare.and_then(|rare| rare.date).map(|(wall_ms, _)| wall_ms),
+        }
+    }
+}
+
+fn page_of<'a>(
+    queues: impl Iterator<Item = &'a Queue>,
+    nameable: fn(&[u8]) -> bool,
+    offset: usize,
+    count_max: usize,
+) -> Vec<QueueView<'a>> {
+    queues.filter(|queue| nameable(queue.name.as_bytes())).skip(offset).take(count_max).map(Queue::view).collect()
+}

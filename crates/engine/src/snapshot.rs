@@ -1,0 +1,235 @@
+//! The whole state laid open, for tests: to compare with a model and with what a restart gives, and
+//! to check that every index says what the jobs say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::command::OwnTime;
+use crate::engine::Engine;
+use crate::job::{Due, Job, Rank, State};
+use crate::names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
+use crate::queue::{DueKey, OrderKey};
+use crate::reply::{QueueCounts, StateView};
+use crate::timers::Timer;
+use crate::waiting::Want;
+
+/// Everything there is, in an order that does not depend on how it came to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// By number.
+    pub jobs: Vec<JobSnapshot>,
+    /// The oldest first.
+    pub queues: Vec<QueueSnapshot>,
+    /// In the order in which they began to wait.
+    pub waiting: Vec<ClientId>,
+}
+
+/// A job, laid open. The fields are those of [`JobView`](crate::JobView) and what is behind them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct JobSnapshot {
+    pub number: JobNumber,
+    pub uuid: Uuid,
+    pub queue: QueueName,
+    pub name: Option<String>,
+    pub body: Vec<u8>,
+    pub urgency: i128,
+    pub own_time: OwnTime,
+    pub lifetime_ms: Option<u64>,
+    pub attempts: u64,
+    pub attempts_max: Option<u32>,
+    pub failures: u64,
+    pub failures_allowed: Option<u64>,
+    pub state: StateView,
+    pub lease: Option<LeaseId>,
+    /// `None` if the lease has no end.
+    pub lease_until_ms: Option<u64>,
+    pub held_by: Option<ClientId>,
+    pub delay_until: Option<Due>,
+    pub expires_ms: Option<u64>,
+    pub rank: u8,
+    /// 0 for the usual rank.
+    pub due_wall_ms: i64,
+    pub place: u64,
+    pub blockers: Vec<JobNumber>,
+    pub result: Option<Vec<u8>>,
+    pub created_wall_ms: i64,
+    pub date_wall_ms: Option<i64>,
+    pub runs: bool,
+}
+
+/// A queue, laid open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSnapshot {
+    /// Its name.
+    pub name: QueueName,
+    /// Its ready jobs, in the order in which they would be leased.
+    pub ready: Vec<JobNumber>,
+    /// Its counts.
+    pub counts: QueueCounts,
+}
+
+impl Engine {
+    /// The whole state.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let mut jobs: Vec<JobSnapshot> = self.store.jobs.iter().map(|job| self.snapshot_of(job)).collect();
+        jobs.sort_unstable_by_key(|job| job.number);
+        let queues = self.store.queues.by_age().map(|queue| QueueSnapshot {
+            name: queue.name.clone(),
+            ready: queue.ready.iter_from(0).map(|key| key.number).collect(),
+            counts: queue.view().counts,
+        });
+        Snapshot {
+            jobs,
+            queues: queues.collect(),
+            waiting: self.waiting.in_order().map(|(client, _)| client).collect(),
+        }
+    }
+
+    fn snapshot_of(&self, job: &Job) -> JobSnapshot {
+        let view = self.view(job);
+        let never = |until_ms: u64| Some(until_ms).filter(|&until_ms| until_ms != crate::NEVER_MS);
+        let (lease_until_ms, held_by, delay_until) = match job.state {
+            State::Leased { until_ms, .. } => (never(until_ms), None, None),
+            State::Held { until_ms, client, .. } => (never(until_ms), Some(client), None),
+            State::Delayed { due, .. } => (None, None, Some(due)),
+            _ => (None, None, None),
+        };
+        let (rank, due_wall_ms) = match job.rank() {
+            Rank::Ahead(due) => (0, due),
+            Rank::Usual => (1, 0),
+            Rank::Behind(due) => (2, due),
+        };
+        let result = job.rare.as_ref().and_then(|rare| rare.result.as_deref());
+        JobSnapshot {
+            number: view.number,
+            uuid: view.uuid,
+            queue: view.queue.clone(),
+            name: view.name.map(str::to_owned),
+            body: view.body.to_vec(),
+            urgency: view.urgency,
+            own_time: view.own_time,
+            lifetime_ms: view.lifetime_ms,
+            attempts: view.attempts,
+            attempts_max: view.attempts_max,
+            failures: view.failures,
+            failures_allowed: view.failures_allowed,
+            state: view.state,
+            lease: job.lease(),
+            lease_until_ms,
+            held_by,
+            delay_until,
+            expires_ms: job.expires_ms(),
+            rank,
+            due_wall_ms,
+            place: job.place,
+            blockers: job.blockers().to_vec(),
+            result: result.map(<[u8]>::to_vec),
+            created_wall_ms: view.created_wall_ms,
+            date_wall_ms: view.date_wall_ms,
+            runs: job.runs(),
+        }
+    }
+
+    /// Checks that every job is in exactly the one place its state names, that the counts add up, and
+    /// that no index knows more than the jobs do.
+    ///
+    /// # Panics
+    /// If not.
+    pub fn check(&self) {
+        let store = &self.store;
+        let (mut timers, mut memory_bytes) = (0, 0);
+        let (mut ready, mut delayed, mut leased, mut held, mut uuids, mut links) = (0, 0, 0, 0, 0, 0);
+        for job in store.jobs.iter() {
+            timers += self.check_timers(job);
+            memory_bytes += job.memory_bytes();
+            let queue = store.queues.get(job.queue);
+            let number = job.number;
+            let in_ready = queue.ready.contains(OrderKey::of(job));
+            assert_eq!(in_ready, job.state == State::Ready, "job {number} in its queue's order");
+            if let State::Delayed { shown_wall_ms: wall_ms, .. } = job.state {
+                let key = DueKey { wall_ms, place: job.place, number };
+                assert!(queue.delayed.contains(key), "job {number} among the delayed");
+            }
+            if let State::Held { client, lease, .. } = job.state {
+                assert_eq!(store.held[&client].get(&lease), Some(&number), "job {number} among the held");
+                held += 1;
+            }
+            assert_eq!(job.blockers().is_empty(), job.state != State::Blocked, "job {number} and its blockers");
+            for blocker in job.blockers() {
+                assert!(store.blocks[blocker].contains(&number), "job {number} and its blocker {blocker}");
+                assert!(!store.job(*blocker).finished(), "job {number} is blocked by {blocker}, which is finished");
+                links += 1;
+            }
+            uuids += usize::from(job.rare.as_ref().is_some_and(|rare| rare.uuid.is_some()));
+            ready += usize::from(job.state_view() == StateView::Ready);
+            delayed += usize::from(job.state_view() == StateView::Delayed);
+            leased += usize::from(job.state_view() == StateView::Leased);
+        }
+        let counts = |count: fn(QueueCounts) -> usize| -> usize {
+            store.queues.all().map(|queue| count(queue.view().counts)).sum()
+        };
+        assert_eq!(counts(|counts| counts.ready), ready, "ready jobs in queues");
+        assert_eq!(counts(|counts| counts.delayed), delayed, "delayed jobs in queues");
+        assert_eq!(counts(|counts| counts.leased), leased, "leased jobs in queues");
+        assert_eq!(store.held.values().map(BTreeMap::len).sum::<usize>(), held, "held jobs");
+        assert_eq!(store.uuids.len(), uuids, "jobs by UUID");
+        assert_eq!(store.blocks.values().map(BTreeSet::len).sum::<usize>(), links, "blocked jobs");
+        assert_eq!(store.jobs.memory_bytes(), memory_bytes, "memory of jobs");
+        assert_eq!(store.timers.len(), timers + self.check_waiting(), "deadlines");
+        assert!(store.stirred.is_empty(), "the waiting have been served");
+    }
+
+    /// Checks the deadlines of one job. How many there are.
+    fn check_timers(&self, job: &Job) -> usize {
+        let timers = &self.store.timers;
+        let number = job.number;
+        let of_state = match job.state {
+            State::Leased { until_ms, .. } | State::Held { until_ms, .. } => {
+                assert!(timers.contains(until_ms, Timer::LeaseEnd(number)), "the end of job {number}'s lease");
+                usize::from(until_ms != crate::NEVER_MS)
+            }
+            State::Delayed { due: Due::Engine(until_ms), .. } => {
+                assert!(timers.contains(until_ms, Timer::DelayEnd(number)), "the end of job {number}'s delay");
+                usize::from(until_ms != crate::NEVER_MS)
+            }
+            State::Delayed { due: Due::Wall(wall_ms), .. } => {
+                assert!(timers.contains_date(wall_ms, number), "the date of job {number}");
+                1
+            }
+            _ => 0,
+        };
+        let of_life = job.expires_ms().map_or(0, |at_ms| {
+            assert!(timers.contains(at_ms, Timer::Expiry(number)), "the end of job {number}");
+            1
+        });
+        of_state + of_life
+    }
+
+    /// Checks those who wait. How many of them have a deadline.
+    fn check_waiting(&self) -> usize {
+        let mut deadlines = 0;
+        let mut places = 0;
+        for (client, waiter) in self.waiting.in_order() {
+            let timer = Timer::WaitEnd(waiter.ticket);
+            assert!(self.store.timers.contains(waiter.until_ms, timer), "the end of {client:?}'s wait");
+            deadlines += usize::from(waiter.until_ms != crate::NEVER_MS);
+            match &waiter.want {
+                Want::Lease(want) => {
+                    for &queue in &want.queues {
+                        let queue = self.store.queues.get(queue);
+                        assert_eq!(queue.waiting.get(&waiter.ticket), Some(&client), "{client:?} in line");
+                        assert!(queue.ready.is_empty(), "{client:?} waits for {:?}, which has a job", queue.name);
+                        places += 1;
+                    }
+                }
+                Want::Result(number) | Want::Run { number, .. } => {
+                    assert!(!self.store.job(*number).finished(), "{client:?} waits for job {number}");
+                }
+            }
+        }
+        let lines: usize = self.store.queues.all().map(|queue| queue.waiting.len()).sum();
+        assert_eq!(lines, places, "places in line");
+        deadlines
+    }
+}

@@ -1,0 +1,151 @@
+//! The state: jobs, queues, deadlines, and the indexes that follow from them. Everything durable in
+//! it is changed by records alone (`apply.rs`); besides, there are held marks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::hash::{Counted, Seeded};
+use crate::job::{Due, Job, State};
+use crate::jobs::Jobs;
+use crate::names::{ClientId, JobNumber, LeaseId, Uuid};
+use crate::queue::{DueKey, OrderKey, QueueId, Queues};
+use crate::timers::{Timer, Timers};
+
+/// The whole state but for who waits for what.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) jobs: Jobs,
+    pub(crate) queues: Queues,
+    pub(crate) timers: Timers,
+    /// Jobs by the UUID that their clients gave them.
+    pub(crate) uuids: HashMap<Uuid, JobNumber, Seeded>,
+    /// For each job that blocks others: which, in the order in which they were put.
+    pub(crate) blocks: HashMap<JobNumber, BTreeSet<JobNumber>, Counted>,
+    /// What each client holds, in the order in which it was leased.
+    pub(crate) held: HashMap<ClientId, BTreeMap<LeaseId, JobNumber>, Counted>,
+    /// Queues that have waiting clients and got a ready job.
+    pub(crate) stirred: Vec<QueueId>,
+    pub(crate) next_number: JobNumber,
+    pub(crate) next_place: u64,
+}
+
+impl Store {
+    pub(crate) fn new(seed: u64) -> Self {
+        Store {
+            jobs: Jobs::new(),
+            queues: Queues::new(Seeded(seed)),
+            timers: Timers::default(),
+            uuids: HashMap::with_hasher(Seeded(seed)),
+            blocks: HashMap::default(),
+            held: HashMap::default(),
+            stirred: Vec::new(),
+            next_number: 1,
+            next_place: 1,
+        }
+    }
+
+    pub(crate) fn job(&self, number: JobNumber) -> &Job {
+        self.jobs.get(number).expect("a job that is referred to is there")
+    }
+
+    /// The job of that UUID: its own, or made from its number.
+    pub(crate) fn number_of(&self, uuid: Uuid) -> Option<JobNumber> {
+        match uuid.number() {
+            Some(number) => self.jobs.get(number).filter(|job| job.uuid() == uuid).map(|job| job.number),
+            None => self.uuids.get(&uuid).copied(),
+        }
+    }
+
+    /// Moves a job from the state it is in to another. The only way a state changes.
+    pub(crate) fn set_state(&mut self, number: JobNumber, state: State) {
+        self.leave(number);
+        self.jobs.change(number, |job| job.state = state);
+        self.enter(number);
+    }
+
+    /// Takes a job out of every index that its state puts it in.
+    pub(crate) fn leave(&mut self, number: JobNumber) {
+        let job = self.jobs.get(number).expect("a job that leaves is there");
+        let queue = self.queues.get_mut(job.queue);
+        match job.state {
+            State::Blocked | State::Done | State::Failed => {}
+            State::Ready => {
+                queue.ready.remove(OrderKey::of(job));
+            }
+            State::Delayed { due, shown_wall_ms } => {
+                queue.delayed.remove(DueKey { wall_ms: shown_wall_ms, place: job.place, number });
+                match due {
+                    Due::Engine(at_ms) => self.timers.remove(at_ms, Timer::DelayEnd(number)),
+                    Due::Wall(at_ms) => self.timers.remove_date(at_ms, number),
+                }
+            }
+            State::Leased { until_ms, .. } => {
+                queue.leased -= 1;
+                self.timers.remove(until_ms, Timer::LeaseEnd(number));
+            }
+            State::Held { until_ms, client, lease, .. } => {
+                queue.leased -= 1;
+                self.timers.remove(until_ms, Timer::LeaseEnd(number));
+                let held = self.held.get_mut(&client).expect("a holder is known");
+                held.remove(&lease);
+                if held.is_empty() {
+                    self.held.remove(&client);
+                }
+            }
+        }
+    }
+
+    /// Puts a job into every index that its state asks for.
+    pub(crate) fn enter(&mut self, number: JobNumber) {
+        let job = self.jobs.get(number).expect("a job that enters is there");
+        let queue = self.queues.get_mut(job.queue);
+        match job.state {
+            State::Blocked | State::Done | State::Failed => {}
+            State::Ready => {
+                queue.ready.insert(OrderKey::of(job));
+                if !queue.waiting.is_empty() {
+                    self.stirred.push(job.queue);
+                }
+            }
+            State::Delayed { due, shown_wall_ms } => {
+                queue.delayed.insert(DueKey { wall_ms: shown_wall_ms, place: job.place, number });
+                match due {
+                    Due::Engine(at_ms) => self.timers.add(at_ms, Timer::DelayEnd(number)),
+                    Due::Wall(at_ms) => self.timers.add_date(at_ms, number),
+                }
+            }
+            State::Leased { until_ms, .. } => {
+                queue.leased += 1;
+                self.timers.add(until_ms, Timer::LeaseEnd(number));
+            }
+            State::Held { until_ms, client, lease, .. } => {
+                queue.leased += 1;
+                self.timers.add(until_ms, Timer::LeaseEnd(number));
+                self.held.entry(client).or_default().insert(lease, number);
+            }
+        }
+    }
+
+    /// How many jobs a client holds.
+    pub(crate) fn held_count(&self, client: ClientId) -> usize {
+        self.held.get(&client).map_or(0, BTreeMap::len)
+    }
+
+    /// All that a job blocks, directly and by way of others, each once, depth first in the order in
+    /// which they were put. The job itself is not among them.
+    pub(crate) fn blocked_by(&self, number: JobNumber) -> Vec<JobNumber> {
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::from([number]);
+        let mut ahead: Vec<JobNumber> = self.blocks_directly(number).rev().collect();
+        while let Some(next) = ahead.pop() {
+            if seen.insert(next) {
+                found.push(next);
+                ahead.extend(self.blocks_directly(next).rev());
+            }
+        }
+        found
+    }
+
+    fn blocks_directly(&self, number: JobNumber) -> impl DoubleEndedIterator<Item = JobNumber> {
+        self.blocks.get(&number).into_iter().flatten().copied()
+    }
+}

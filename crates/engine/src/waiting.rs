@@ -1,0 +1,110 @@
+//! Who waits for what: for a job of some queues, or for the result of a job.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::command::{Choice, Hold};
+use crate::hash::Counted;
+use crate::names::{ClientId, JobNumber};
+use crate::queue::QueueId;
+
+/// All that wait. A client waits for one thing at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    clients: HashMap<ClientId, Waiter, Counted>,
+    /// In the order in which they began.
+    tickets: BTreeMap<u64, ClientId>,
+    /// Who waits for the result of a job, in that order.
+    results: HashMap<JobNumber, BTreeMap<u64, ClientId>, Counted>,
+    last_ticket: u64,
+}
+
+/// One client that waits.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) ticket: u64,
+    pub(crate) until_ms: u64,
+    pub(crate) want: Want,
+}
+
+/// What a client waits for.
+#[derive(Debug)]
+pub(crate) enum Want {
+    /// A job of one of these queues.
+    Lease(Box<LeaseWant>),
+    /// The result of a job.
+    Result(JobNumber),
+    /// The result of a job that it put and that ends with it; how long the job may go unleased.
+    Run { number: JobNumber, unleased_until_ms: u64 },
+}
+
+/// What a client that waits for a job asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseWant {
+    /// Each once, in the order named.
+    pub(crate) queues: Vec<QueueId>,
+    pub(crate) choice: Choice,
+    pub(crate) hold: Hold,
+    pub(crate) body_without: Option<u8>,
+}
+
+impl Waiting {
+    /// The ticket that the next to begin will draw.
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.last_ticket + 1
+    }
+
+    /// A client begins to wait.
+    pub(crate) fn begin(&mut self, client: ClientId, until_ms: u64, want: Want) -> u64 {
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        if let Want::Result(number) | Want::Run { number, .. } = want {
+            self.results.entry(number).or_default().insert(ticket, client);
+        }
+        self.tickets.insert(ticket, client);
+        let before = self.clients.insert(client, Waiter { ticket, until_ms, want });
+        assert!(before.is_none(), "a client waits for one thing at a time");
+        ticket
+    }
+
+    /// A client no longer waits.
+    pub(crate) fn end(&mut self, client: ClientId) -> Option<Waiter> {
+        let waiter = self.clients.remove(&client)?;
+        self.tickets.remove(&waiter.ticket);
+        if let Want::Result(number) | Want::Run { number, .. } = waiter.want {
+            let waiting = self.results.get_mut(&number).expect("who waits for a result is listed");
+            waiting.remove(&waiter.ticket);
+            if waiting.is_empty() {
+                self.results.remove(&number);
+            }
+        }
+        Some(waiter)
+    }
+
+    pub(crate) fn get(&self, client: ClientId) -> Option<&Waiter> {
+        self.clients.get(&client)
+    }
+
+    pub(crate) fn set_until(&mut self, client: ClientId, until_ms: u64) {
+        self.clients.get_mut(&client).expect("it waits").until_ms = until_ms;
+    }
+
+    pub(crate) fn client(&self, ticket: u64) -> Option<ClientId> {
+        self.tickets.get(&ticket).copied()
+    }
+
+    /// Who waits for the result of a job, in the order in which they began.
+    pub(crate) fn for_result(&self, number: JobNumber) -> Vec<ClientId> {
+        self.results.get(&number).map_or_else(Vec::new, |waiting| waiting.values().copied().collect())
+    }
+
+    /// The client that runs a job, if it still waits for it.
+    pub(crate) fn runner(&self, number: JobNumber) -> Option<ClientId> {
+        let waiting = self.results.get(&number)?;
+        waiting.values().copied().find(|client| matches!(self.clients[client].want, Want::Run { .. }))
+    }
+
+    /// All, in the order in which they began.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = (ClientId, &Waiter)> {
+        self.tickets.values().map(|&client| (client, &self.clients[&client]))
+    }
+}
