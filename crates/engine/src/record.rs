@@ -177,3 +177,92 @@ pub(crate) fn optional(reader: &mut Reader<'_>) -> Result<Option<u64>, Damaged> 
         _ => Err(Damaged),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{AttemptRule, Backoff, DateRank, FailureRule, NewJob, OwnTime, Start, UsedUp};
+    use crate::names::Uuid;
+
+    fn enqueued(change: impl FnOnce(&mut Enqueued)) -> Record {
+        let job = NewJob::plain(QueueName::new(b"q"), b"body"[..].into());
+        let mut enqueued = Enqueued {
+            number: 7,
+            place: 9,
+            created_wall_ms: -5,
+            delayed: false,
+            expires_ms: None,
+            blockers: Vec::new(),
+            runs: false,
+            job,
+        };
+        change(&mut enqueued);
+        Record::Enqueued(Box::new(enqueued))
+    }
+
+    fn with_every_part(enqueued: &mut Enqueued) {
+        enqueued.delayed = true;
+        enqueued.expires_ms = Some(u64::MAX);
+        enqueued.blockers = vec![1, 2, 300];
+        enqueued.runs = true;
+        enqueued.job.urgency = i128::MIN;
+        enqueued.job.uuid = Some(Uuid(u128::MAX));
+        enqueued.job.name = Some("näme".into());
+        enqueued.job.own_time = OwnTime::Millis(u64::MAX);
+        enqueued.job.start = Start::At { wall_ms: i64::MIN, rank: DateRank::Behind };
+        enqueued.job.lifetime_ms = Some(u64::MAX);
+        enqueued.job.attempts = Some(AttemptRule { max: Some(u32::MAX) });
+        enqueued.job.failures = Some(FailureRule {
+            allowed: Some(3),
+            backoff: Backoff::Quartic,
+            used_up: UsedUp::MoveTo(QueueName::new(b"dead\0\n")),
+            parting_counts: true,
+        });
+    }
+
+    fn one_of_each() -> Vec<Record> {
+        vec![
+            Record::QueueCreated(QueueName::new(b"")),
+            enqueued(|_| {}),
+            enqueued(with_every_part),
+            enqueued(|enqueued| enqueued.job.own_time = OwnTime::Unlimited),
+            Record::Leased { number: 1, lease: LeaseId(u64::MAX), until_ms: u64::MAX },
+            Record::Counted { number: 2 },
+            Record::Undone { number: 3 },
+            Record::Done { number: 4, expires_ms: 5, result: b"out"[..].into() },
+            Record::Failed { number: 4, expires_ms: 5, result: Box::default() },
+            Record::Removed { number: u64::MAX },
+            Record::Failure { number: 6 },
+            Record::BackedOff { number: 6, until_ms: 7, due_wall_ms: -8, expires_ms: Some(9) },
+            Record::Rested { number: 6, until_ms: 7, shown_wall_ms: i64::MAX },
+            Record::Moved { number: 6, queue: QueueName::new(b"x"), place: 8, expires_ms: None },
+            Record::Woke { number: 6, expires_ms: Some(1) },
+            Record::Unblocked { number: 6, place: 10, delayed: true, expires_ms: None },
+        ]
+    }
+
+    #[test]
+    fn every_record_comes_back_as_it_was_written() {
+        let records = one_of_each();
+        let mut bytes = Vec::new();
+        for record in &records {
+            record.encode(&mut bytes);
+        }
+        let mut reader = Reader(&bytes);
+        for record in &records {
+            assert_eq!(Record::decode(&mut reader).as_ref(), Ok(record));
+        }
+        assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn a_record_cut_short_is_damaged_at_every_length() {
+        for record in one_of_each() {
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            for length in 0..bytes.len() {
+                assert_eq!(Record::decode(&mut Reader(&bytes[..length])), Err(Damaged), "{record:?} cut to {length}");
+            }
+        }
+    }
+}
