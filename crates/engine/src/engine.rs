@@ -134,10 +134,11 @@ impl Engine {
         self.records.shrink_to(KEPT_BYTES_MAX);
     }
 
-    /// The memory that jobs and records take.
+    /// The memory that jobs, queues, those who wait and records take.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.store.jobs.memory_bytes() + self.records.capacity()
+        let Store { jobs, queues, .. } = &self.store;
+        jobs.memory_bytes() + queues.memory_bytes() + self.waiting.memory_bytes() + self.records.capacity()
     }
 
     /// Makes a durable change: the record is written, and applied as recovery would.

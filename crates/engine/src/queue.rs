@@ -66,6 +66,7 @@ pub(crate) struct Queues {
     created: Vec<QueueId>,
     /// Those that exist, by name.
     sorted: BTreeMap<QueueName, QueueId>,
+    memory_bytes: usize,
 }
 
 impl Queues {
@@ -76,6 +77,11 @@ impl Queues {
     /// How many exist.
     pub(crate) fn len(&self) -> usize {
         self.created.len()
+    }
+
+    /// The memory that queues take, but for their jobs.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// The queue of that name, if it exists.
@@ -129,6 +135,7 @@ impl Queues {
             self.slots.push(None);
             QueueId(id)
         });
+        self.memory_bytes += memory_bytes(name);
         self.slots[id.0 as usize] = Some(queue);
         self.names.insert(name.clone(), id);
         id
@@ -141,6 +148,7 @@ impl Queues {
             return;
         }
         let queue = self.slots[id.0 as usize].take().expect("looked at above");
+        self.memory_bytes -= memory_bytes(&queue.name);
         self.names.remove(&queue.name);
         self.free.push(id);
     }
@@ -159,4 +167,11 @@ impl Queues {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Queue> {
         self.slots.iter().flatten()
     }
+}
+
+/// What a queue of that name takes: itself, and its name in three tables.
+fn memory_bytes(name: &QueueName) -> usize {
+    const TABLES: usize = 3;
+    const ENTRY: usize = 48;
+    size_of::<Queue>() + TABLES * (name.as_bytes().len() + ENTRY)
 }

@@ -16,6 +16,7 @@ pub(crate) struct Waiting {
     /// Who waits for the result of a job, in that order.
     results: HashMap<JobNumber, BTreeMap<u64, ClientId>, Counted>,
     last_ticket: u64,
+    memory_bytes: usize,
 }
 
 /// One client that waits.
@@ -61,6 +62,7 @@ impl Waiting {
             self.results.entry(number).or_default().insert(ticket, client);
         }
         self.tickets.insert(ticket, client);
+        self.memory_bytes += want.memory_bytes();
         let before = self.clients.insert(client, Waiter { ticket, until_ms, want });
         assert!(before.is_none(), "a client waits for one thing at a time");
         ticket
@@ -70,6 +72,7 @@ impl Waiting {
     pub(crate) fn end(&mut self, client: ClientId) -> Option<Waiter> {
         let waiter = self.clients.remove(&client)?;
         self.tickets.remove(&waiter.ticket);
+        self.memory_bytes -= waiter.want.memory_bytes();
         if let Want::Result(number) | Want::Run { number, .. } = waiter.want {
             let waiting = self.results.get_mut(&number).expect("who waits for a result is listed");
             waiting.remove(&waiter.ticket);
@@ -78,6 +81,11 @@ impl Waiting {
             }
         }
         Some(waiter)
+    }
+
+    /// The memory that those who wait take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     pub(crate) fn get(&self, client: ClientId) -> Option<&Waiter> {
@@ -106,5 +114,17 @@ impl Waiting {
     /// All, in the order in which they began.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = (ClientId, &Waiter)> {
         self.tickets.values().map(|&client| (client, &self.clients[&client]))
+    }
+}
+
+impl Want {
+    fn memory_bytes(&self) -> usize {
+        // An entry in a queue's line, or in a table.
+        const ENTRY: usize = 48;
+        let places = match self {
+            Want::Lease(want) => want.queues.len(),
+            Want::Result(_) | Want::Run { .. } => 1,
+        };
+        size_of::<Waiter>() + size_of::<LeaseWant>() + 3 * ENTRY + places * (ENTRY + size_of::<QueueId>())
     }
 }
