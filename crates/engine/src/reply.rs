@@ -59,8 +59,13 @@ pub enum Reply<'a> {
     Jobs(&'a [JobView<'a>]),
     /// A queue's counts.
     Queue(QueueView<'a>),
-    /// Queues and their counts.
-    Queues(&'a [QueueView<'a>]),
+    /// Queues and their counts, and the server's counters at the same moment.
+    Queues {
+        /// The queues asked for.
+        queues: &'a [QueueView<'a>],
+        /// What [`Reply::Server`] would say.
+        counters: Counters,
+    },
     /// The server's counters since its start.
     Server(Counters),
     /// Nothing was changed, and why.
