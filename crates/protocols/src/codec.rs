@@ -60,6 +60,11 @@ pub trait Codec: Send {
     /// A protocol that has an answer to that writes it; the connection ends.
     fn end(&mut self, _input: &Input, _out: &mut Vec<u8>) {}
 
+    /// Memory taken by a request that is not whole yet, beside what is still in the input.
+    fn unfinished_bytes(&self) -> usize {
+        0
+    }
+
     /// The engine time at which this connection has been silent for too long, if there is one.
     fn deadline_ms(&self) -> Option<u64> {
         None

@@ -49,6 +49,10 @@ impl<C: Codec> Codec for Guard<C> {
         self.codec.end(input, out);
     }
 
+    fn unfinished_bytes(&self) -> usize {
+        self.codec.unfinished_bytes()
+    }
+
     fn deadline_ms(&self) -> Option<u64> {
         self.codec.deadline_ms()
     }

@@ -10,6 +10,7 @@ mod guard;
 mod http;
 mod input;
 mod jobcentre;
+mod json;
 mod masenko;
 mod options;
 mod table;
