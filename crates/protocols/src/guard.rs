@@ -21,7 +21,7 @@ impl<C> Guard<C> {
 }
 
 /// A TLS record of the handshake kind, any version.
-fn begins_tls(bytes: &[u8]) -> Begins {
+pub(crate) fn begins_tls(bytes: &[u8]) -> Begins {
     match bytes {
         [0x16, 0x03, ..] => Begins::Yes,
         [] | [0x16] => Begins::Maybe,
