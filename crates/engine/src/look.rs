@@ -29,7 +29,7 @@ impl Engine {
             ),
             Look::Queues { order, nameable, offset, count_max } => {
                 let queues = self.look_at_queues(*order, *nameable, *offset, *count_max);
-                answers(client, Reply::Queues(&queues));
+                answers(client, Reply::Queues { queues: &queues, counters: self.counters });
             }
             Look::Server => answers(client, Reply::Server(self.counters)),
         }
