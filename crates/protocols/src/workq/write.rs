@@ -21,7 +21,7 @@ pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect, out: &mut Vec<u8>, cont
         Reply::Job(job) => jobs(std::slice::from_ref(job), out, default_lease_ms),
         Reply::Jobs(list) => jobs(list, out, default_lease_ms),
         Reply::Queue(queue) => queues(std::slice::from_ref(queue), out),
-        Reply::Queues(list) => queues(list, out),
+        Reply::Queues { queues: list, .. } => queues(list, out),
         Reply::Server(counters) => server(counters, out, context),
         Reply::Refused(refusal) | Reply::GroupRefused { refusal, .. } => refused(*refusal, out),
         Reply::Grouped { .. } => unreachable!("workq asks for no groups"),
