@@ -1,0 +1,46 @@
+//! A log that keeps nothing, for a server that is to keep nothing.
+
+use crate::log::{Batch, Claim, Completion, Log, LogError, Position};
+
+/// A log of which every batch is as durable at once as it will ever be.
+#[derive(Debug, Default)]
+pub struct Discard {
+    in_flight: Option<Position>,
+}
+
+impl Log for Discard {
+    fn claim(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
+        Ok(Claim { epoch: seen_epoch + 1, tail: 0 })
+    }
+
+    fn replay(&mut self, _from: Position, _each: &mut dyn FnMut(Batch<'_>)) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    fn submit(&mut self, _epoch: u64, expected_position: Position, _batch: Batch<'_>) {
+        self.in_flight = Some(expected_position);
+    }
+
+    fn completed(&mut self) -> Option<Completion> {
+        self.in_flight.take().map(Completion::Durable)
+    }
+
+    fn truncate_before(&mut self, _position: Position) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_durable_at_once_and_never_seen_again() {
+        let mut log = Discard::default();
+        let claim = log.claim(0).unwrap();
+        assert_eq!(claim, Claim { epoch: 1, tail: 0 });
+        assert_eq!(log.completed(), None);
+        log.submit(claim.epoch, 1, Batch { engine_ms: 0, wall_ms: 0, payload: b"x" });
+        assert_eq!(log.completed(), Some(Completion::Durable(1)));
+        assert_eq!(log.completed(), None);
+        log.replay(1, &mut |batch| panic!("{batch:?}")).unwrap();
+    }
+}

@@ -1,0 +1,241 @@
+//! A batch as bytes: a header that proves itself, the batch before it and its payload; then the payload.
+//!
+//! Every checksum starts from a salt that only the log knows, so that no payload, which may hold what a client
+//! chose, can look like a frame.
+
+use std::fmt;
+
+use crc32c::crc32c_append;
+
+use crate::log::{Batch, Position};
+
+/// Bytes before a frame's payload.
+///
+/// All integers are little-endian: magic 4, version 4, epoch 8, position 8, engine time 8, wall clock 8, payload length 8,
+/// payload CRC 4, the previous frame's header CRC 4, header CRC 4.
+pub const FRAME_HEADER_BYTES: usize = 60;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"JYLB");
+const VERSION: u32 = 1;
+
+/// What a frame's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub epoch: u64,
+    pub position: Position,
+    /// The header CRC of the frame before this one. A header holds its payload's CRC, so this stands for all of it.
+    pub previous_crc: u32,
+}
+
+/// A frame that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame<'a> {
+    pub header: Header,
+    pub batch: Batch<'a>,
+    /// What the next frame's `previous_crc` must be.
+    pub crc: u32,
+    /// How many bytes it takes.
+    pub len: usize,
+}
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// The bytes end before it does.
+    Cut,
+    /// It does not begin as a frame does.
+    NoFrame,
+    /// It was written by a version that this one does not know.
+    Version(u32),
+    /// Its header's checksum is wrong.
+    Header,
+    /// Its payload's checksum is wrong.
+    Payload,
+    /// It is not the next one.
+    Position {
+        /// The next one's position.
+        expected: Position,
+        /// Its own.
+        found: Position,
+    },
+    /// It does not follow from the one before it.
+    Chain,
+    /// It was written by an owner who had lost the log.
+    Epoch,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Damage::Cut => write!(f, "the batch is cut off"),
+            Damage::NoFrame => write!(f, "no batch begins here"),
+            Damage::Version(version) => write!(f, "the batch has format {version}, this server knows {VERSION}"),
+            Damage::Header => write!(f, "the batch's header does not match its checksum"),
+            Damage::Payload => write!(f, "the batch's payload does not match its checksum"),
+            Damage::Position { expected, found } => write!(f, "expected batch {expected}, found batch {found}"),
+            Damage::Chain => write!(f, "the batch does not follow from the one before it"),
+            Damage::Epoch => write!(f, "the batch was written by a former owner of the log"),
+        }
+    }
+}
+
+/// Appends a batch's frame to `out`. Returns what the next frame's `previous_crc` must be.
+pub(crate) fn encode(header: &Header, batch: &Batch<'_>, salt: u32, out: &mut Vec<u8>) -> u32 {
+    let start = out.len();
+    let payload_len = batch.payload.len() as u64;
+    out.reserve(FRAME_HEADER_BYTES + batch.payload.len());
+    out.extend_from_slice(&MAGIC.to_le_bytes());
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&header.epoch.to_le_bytes());
+    out.extend_from_slice(&header.position.to_le_bytes());
+    out.extend_from_slice(&batch.engine_ms.to_le_bytes());
+    out.extend_from_slice(&batch.wall_ms.to_le_bytes());
+    out.extend_from_slice(&payload_len.to_le_bytes());
+    out.extend_from_slice(&crc32c_append(salt, batch.payload).to_le_bytes());
+    out.extend_from_slice(&header.previous_crc.to_le_bytes());
+    let crc = crc32c_append(salt, &out[start..]);
+    out.extend_from_slice(&crc.to_le_bytes());
+    debug_assert_eq!(out.len() - start, FRAME_HEADER_BYTES);
+    out.extend_from_slice(batch.payload);
+    crc
+}
+
+/// Reads the frame at the front of `bytes`. Whether it is the right one is for [`follows`] to say.
+pub(crate) fn decode(bytes: &[u8], salt: u32) -> Result<Frame<'_>, Damage> {
+    let Some((head, rest)) = bytes.split_at_checked(FRAME_HEADER_BYTES) else {
+        return Err(Damage::Cut);
+    };
+    let mut fields = Fields(head);
+    if fields.u32() != MAGIC {
+        return Err(Damage::NoFrame);
+    }
+    let version = fields.u32();
+    let (epoch, position, engine_ms) = (fields.u64(), fields.u64(), fields.u64());
+    let (wall_ms, payload_len) = (fields.u64().cast_signed(), fields.u64());
+    let (payload_crc, previous_crc, crc) = (fields.u32(), fields.u32(), fields.u32());
+    if crc != crc32c_append(salt, &head[..FRAME_HEADER_BYTES - 4]) {
+        return Err(Damage::Header);
+    }
+    if version != VERSION {
+        return Err(Damage::Version(version));
+    }
+    let payload = usize::try_from(payload_len).ok().and_then(|len| rest.get(..len)).ok_or(Damage::Cut)?;
+    if payload_crc != crc32c_append(salt, payload) {
+        return Err(Damage::Payload);
+    }
+    let header = Header { epoch, position, previous_crc };
+    let batch = Batch { engine_ms, wall_ms, payload };
+    Ok(Frame { header, batch, crc, len: FRAME_HEADER_BYTES + payload.len() })
+}
+
+/// Whether a frame is the one that must come next, where `previous` is the header of the one before it with its
+/// `previous_crc` replaced by its own CRC.
+pub(crate) fn follows(frame: &Frame<'_>, previous: &Header) -> Result<(), Damage> {
+    let expected = previous.position + 1;
+    let found = frame.header.position;
+    if found != expected {
+        return Err(Damage::Position { expected, found });
+    }
+    if frame.header.previous_crc != previous.previous_crc {
+        return Err(Damage::Chain);
+    }
+    if frame.header.epoch < previous.epoch {
+        return Err(Damage::Epoch);
+    }
+    Ok(())
+}
+
+/// The integers of a header, in order. There are as many bytes as are asked for.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (field, rest) = self.0.split_first_chunk().expect("a header holds all its fields");
+        self.0 = rest;
+        *field
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header { epoch: 3, position: 7, previous_crc: 0xabcd_ef01 };
+    const BATCH: Batch<'static> = Batch { engine_ms: 5_000, wall_ms: -1, payload: b"decided" };
+
+    fn framed() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode(&HEADER, &BATCH, 42, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_frame_comes_back_as_it_was() {
+        let mut bytes = framed();
+        let len = bytes.len();
+        bytes.extend_from_slice(b"what follows");
+        let frame = decode(&bytes, 42).unwrap();
+        assert_eq!((frame.header, frame.batch, frame.len), (HEADER, BATCH, len));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let whole = framed();
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&bytes, 42).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn every_cut_is_noticed() {
+        let whole = framed();
+        for len in 0..whole.len() {
+            assert_eq!(decode(&whole[..len], 42), Err(Damage::Cut), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_frame_of_another_salt_is_none() {
+        assert_eq!(decode(&framed(), 43), Err(Damage::Header));
+    }
+
+    #[test]
+    fn a_length_beyond_all_memory_allocates_nothing() {
+        let mut bytes = framed();
+        bytes[40..48].copy_from_slice(&u64::MAX.to_le_bytes());
+        let crc = crc32c_append(42, &bytes[..FRAME_HEADER_BYTES - 4]);
+        bytes[FRAME_HEADER_BYTES - 4..FRAME_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(decode(&bytes, 42), Err(Damage::Cut));
+    }
+
+    #[test]
+    fn a_later_format_is_named() {
+        let mut bytes = framed();
+        bytes[4..8].copy_from_slice(&2u32.to_le_bytes());
+        let crc = crc32c_append(42, &bytes[..FRAME_HEADER_BYTES - 4]);
+        bytes[FRAME_HEADER_BYTES - 4..FRAME_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(decode(&bytes, 42), Err(Damage::Version(2)));
+    }
+
+    #[test]
+    fn only_the_next_frame_of_the_chain_follows() {
+        let bytes = framed();
+        let frame = decode(&bytes, 42).unwrap();
+        let previous = Header { position: 6, ..HEADER };
+        assert_eq!(follows(&frame, &previous), Ok(()));
+        let position = Damage::Position { expected: 8, found: 7 };
+        assert_eq!(follows(&frame, &Header { position: 7, ..previous }), Err(position));
+        assert_eq!(follows(&frame, &Header { previous_crc: 0, ..previous }), Err(Damage::Chain));
+        assert_eq!(follows(&frame, &Header { epoch: 4, ..previous }), Err(Damage::Epoch));
+    }
+}
