@@ -1,1 +1,309 @@
-//! placeholder
+//! The broker: engine, sessions and log as one value, which owns the turn.
+//!
+//! Absent here: sockets, clocks, threads. What happens comes in as [`Event`]s, what is to be done goes out as [`Action`]s.
+
+mod client;
+mod clients;
+mod clock;
+mod commit;
+mod deadlines;
+mod drain;
+mod ending;
+mod event;
+mod output;
+mod session;
+mod timers;
+mod turn;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use jobyard_engine::{Answers, ClientId, Engine, JobNumber, LeaseId, Limits, Now, Reply};
+use jobyard_log::{Log, LogError, Position};
+use jobyard_protocols::{Codec, Context, Health, Listener, Options};
+
+use crate::clients::Clients;
+use crate::clock::{EngineClock, LastBatch};
+use crate::commit::Commit;
+use crate::drain::Stop;
+
+pub use crate::commit::Failure;
+pub use crate::event::{Action, Clock, Event, Sleep};
+
+/// How a broker is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What the server accepts at most.
+    pub limits: Limits,
+    /// Where clients come in. Events name them by their index.
+    pub listeners: Vec<Listening>,
+    /// Where randomness begins.
+    pub seed: u64,
+    /// For how long output is written after [`Event::Stop`].
+    pub drain_timeout_ms: u64,
+}
+
+/// One listener: what it speaks, and how.
+#[derive(Clone, Debug)]
+pub struct Listening {
+    /// What it speaks.
+    pub listener: Listener,
+    /// How.
+    pub options: Options,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { limits: Limits::default(), listeners: Vec::new(), seed: 0, drain_timeout_ms: 5_000 }
+    }
+}
+
+/// Why a broker cannot start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The log cannot be used.
+    Log(LogError),
+    /// A batch is whole, but its records make no sense.
+    Records {
+        /// The batch.
+        position: Position,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Log(error) => error.fmt(f),
+            OpenError::Records { position } => {
+                write!(f, "batch {position} of the log holds records that make no sense")
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Makes the codec of a new connection.
+type Door = Box<dyn Fn(Now) -> Box<dyn Codec> + Send>;
+
+/// The whole server but its cables.
+pub struct Broker<L> {
+    limits: Limits,
+    drain_timeout_ms: u64,
+    doors: Vec<Door>,
+    engine: Engine,
+    commit: Commit<L>,
+    clients: Clients,
+    clock: EngineClock,
+    /// What time it is in this turn.
+    now: Now,
+    /// When the last turn was, and the one before it, on engine time.
+    recent_ms: [u64; 2],
+    started_wall_ms: i64,
+    /// What recovery decided. Nobody is read before it is durable.
+    recovered: Position,
+    draining: bool,
+    stop: Stop,
+    /// Clients that were answered by the call into the engine that is under way.
+    answered: Vec<ClientId>,
+    /// What this turn wants done.
+    actions: Vec<Action>,
+    /// When output that is held back may leave.
+    held_back_until_ms: Option<u64>,
+}
+
+impl<L: Log> Broker<L> {
+    /// Claims the log, rebuilds the engine from it, and submits what recovery decided.
+    ///
+    /// # Errors
+    /// If the log cannot be read or trusted.
+    pub fn open(config: Config, log: L, clock: Clock) -> Result<Self, OpenError> {
+        let doors = config.listeners.iter().cloned().map(|Listening { listener, options }| {
+            let door: Door = Box::new(move |now| listener.open(&options, now));
+            door
+        });
+        let doors = doors.collect();
+        Self::open_with(config, doors, log, clock)
+    }
+
+    fn open_with(config: Config, doors: Vec<Door>, mut log: L, clock: Clock) -> Result<Self, OpenError> {
+        let claim = log.claim(0).map_err(OpenError::Log)?;
+        let mut engine = Engine::new(config.limits.clone(), claim.epoch, config.seed);
+        let last = replay(&mut log, &mut engine)?;
+        let mut time = EngineClock::new(last, clock, config.seed);
+        let now = time.now(clock);
+        engine.recover(now);
+        let mut broker = Broker {
+            limits: config.limits,
+            drain_timeout_ms: config.drain_timeout_ms,
+            doors,
+            engine,
+            commit: Commit::new(log, claim.epoch, claim.tail),
+            clients: Clients::default(),
+            clock: time,
+            now,
+            recent_ms: [now.engine_ms; 2],
+            started_wall_ms: clock.wall_ms,
+            recovered: claim.tail,
+            draining: false,
+            stop: Stop::No,
+            answered: Vec::new(),
+            actions: Vec::new(),
+            held_back_until_ms: None,
+        };
+        broker.recovered = broker.commit.position(broker.engine.records());
+        broker.commit();
+        Ok(broker)
+    }
+
+    /// What may be written to this client now.
+    #[must_use]
+    pub fn output(&self, client: ClientId) -> &[u8] {
+        self.clients.get(client).map_or(&[], |client| client.output.sendable())
+    }
+
+    /// Why [`Action::Exit`] came, if it was not asked for.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.commit.failure()
+    }
+
+    /// How many clients are connected.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Whether the server is ready to work.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        if self.starting() {
+            Health::Starting
+        } else if self.draining || self.stop != Stop::No {
+            Health::Draining
+        } else {
+            Health::Ready
+        }
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> &L {
+        &self.commit.log
+    }
+
+    /// The log, of which the broker lets go as it is.
+    #[must_use]
+    pub fn into_log(self) -> L {
+        self.commit.log
+    }
+
+    /// Whether what recovery decided is not durable yet.
+    fn starting(&self) -> bool {
+        self.commit.durable() < self.recovered
+    }
+
+    /// Calls the engine. Its replies are written to their clients' outputs, which then depend on what it decided.
+    fn call(&mut self, now: Now, work: impl FnOnce(&mut Engine, Now, &mut Answers<'_>)) {
+        self.call_holding_back(now, None, work);
+    }
+
+    /// Calls the engine. The reply to this client, if there is one, may not leave before that engine time.
+    fn call_holding_back(
+        &mut self,
+        now: Now,
+        held_back: Option<(ClientId, u64)>,
+        work: impl FnOnce(&mut Engine, Now, &mut Answers<'_>),
+    ) {
+        let now = Now { random: self.clock.roll(), ..now };
+        let context = self.scene(now);
+        let context = context.context(&self.limits);
+        let (clients, answered) = (&mut self.clients, &mut self.answered);
+        work(&mut self.engine, now, &mut |id, reply| {
+            if let Some(client) = clients.get_mut(id).filter(|client| client.waiting) {
+                client.answer(&reply, &context);
+                answered.push(id);
+            }
+        });
+        let mut lost = Vec::new();
+        for id in std::mem::take(&mut self.answered) {
+            let not_before_ms = held_back.filter(|(held, _)| *held == id).map_or(0, |(_, ms)| ms);
+            lost.append(&mut self.seal(id, not_before_ms));
+            self.clients.queue(id, &self.limits);
+        }
+        for (number, lease) in lost {
+            self.undo_lease(number, lease);
+        }
+    }
+
+    /// The lease never reached its client.
+    fn undo_lease(&mut self, number: JobNumber, lease: LeaseId) {
+        self.call(self.now, |engine, now, answers| engine.undo_lease(now, number, lease, answers));
+    }
+
+    /// Answers a command without the engine.
+    fn answer(&mut self, id: ClientId, reply: &Reply<'_>) {
+        let scene = self.scene(self.now);
+        if let Some(client) = self.clients.get_mut(id) {
+            client.answer(reply, &scene.context(&self.limits));
+        }
+        self.seal(id, 0);
+    }
+
+    /// What was written to this client depends on all that the engine has decided so far. Returns leases of which the client
+    /// cannot hear.
+    fn seal(&mut self, id: ClientId, not_before_ms: u64) -> Vec<(JobNumber, LeaseId)> {
+        self.clients.change(id);
+        let position = self.commit.position(self.engine.records());
+        self.clients.get_mut(id).map_or_else(Vec::new, |client| client.seal(position, not_before_ms))
+    }
+
+    /// What codecs may know, apart from the limits, which are borrowed.
+    fn scene(&self, now: Now) -> Scene {
+        Scene {
+            now,
+            clients: self.clients.len(),
+            clients_total: self.clients.total,
+            started_wall_ms: self.started_wall_ms,
+            health: self.health(),
+        }
+    }
+}
+
+/// A [`Context`] that borrows nothing yet.
+#[derive(Clone, Copy)]
+struct Scene {
+    now: Now,
+    clients: usize,
+    clients_total: u64,
+    started_wall_ms: i64,
+    health: Health,
+}
+
+impl Scene {
+    fn context(self, limits: &Limits) -> Context<'_> {
+        let Scene { now, clients, clients_total, started_wall_ms, health } = self;
+        Context { now, limits, clients, clients_total, started_wall_ms, health }
+    }
+}
+
+/// Gives the log's records to the engine. Returns when the last batch was decided.
+fn replay<L: Log>(log: &mut L, engine: &mut Engine) -> Result<Option<LastBatch>, OpenError> {
+    let mut last = None;
+    let mut position = 0;
+    let mut senseless = None;
+    log.replay(1, &mut |batch| {
+        position += 1;
+        last = Some(LastBatch { engine_ms: batch.engine_ms, wall_ms: batch.wall_ms });
+        if senseless.is_none() && engine.replay(batch.payload).is_err() {
+            senseless = Some(position);
+        }
+    })
+    .map_err(OpenError::Log)?;
+    match senseless {
+        Some(position) => Err(OpenError::Records { position }),
+        None => Ok(last),
+    }
+}

@@ -1,0 +1,284 @@
+//! One connection: its session, its input and output, and where it stands in its life.
+
+use jobyard_engine::{ClientId, JobNumber, LeaseId, Limits, Reply};
+use jobyard_log::Position;
+use jobyard_protocols::{Codec, Context, Input, Next};
+
+use crate::output::Output;
+use crate::timers::Slot;
+
+/// One connection.
+pub(crate) struct Client {
+    codec: Box<dyn Codec>,
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    pub(crate) link: Link,
+    pub(crate) phase: Phase,
+    /// A command of its is in the engine and has no reply.
+    pub(crate) waiting: bool,
+    /// There may be something to decode.
+    pub(crate) fed: bool,
+    /// Its session is over once all that it has sent was decoded.
+    pub(crate) finishing: bool,
+    /// There may be something to read.
+    pub(crate) readable: bool,
+    /// A read was asked for and not answered.
+    pub(crate) reading: bool,
+    /// A write was asked for and not answered.
+    pub(crate) writing: bool,
+    /// The kernel has no room.
+    pub(crate) clogged: bool,
+    /// It is among those that have something to decode.
+    pub(crate) queued: bool,
+    /// It is among those that have to be settled.
+    pub(crate) listed: bool,
+    /// The engine was told that it is gone, or need not be.
+    pub(crate) parted: bool,
+    /// When output last moved, or there was last a reason to look whether it does.
+    moved_ms: u64,
+    hold: Option<Hold>,
+    pub(crate) heartbeat: Slot,
+    pub(crate) farewell: Slot,
+    pub(crate) counted: Counted,
+}
+
+/// What is known of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// Both directions work.
+    Open,
+    /// The client sends nothing more.
+    Ended,
+    /// It is dead.
+    Gone,
+}
+
+/// Where a connection stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Commands are decoded and answered.
+    Serving,
+    /// The session is over: what was written goes out.
+    Ending,
+    /// All was sent. What the client still sends is read and dropped, so that closing does not reset the connection
+    /// before the client has read the last answer.
+    Lingering {
+        /// For how long at most.
+        until_ms: u64,
+        /// How many bytes at most.
+        bytes_left: usize,
+    },
+}
+
+/// For how long the server has kept a client from showing a sign of life.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    since_ms: u64,
+    /// The deadline then. If the codec sets another, the hold counts from that moment.
+    deadline_ms: Option<u64>,
+}
+
+/// A client that is to be closed and takes no output for so long is given up.
+const STALLED_MS_MAX: u64 = 30_000;
+
+/// What a client was last seen to take, for the sums over all clients.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) input_bytes: usize,
+    pub(crate) memory_bytes: usize,
+}
+
+impl Client {
+    pub(crate) fn new(codec: Box<dyn Codec>) -> Self {
+        Client {
+            codec,
+            input: Input::default(),
+            output: Output::default(),
+            link: Link::Open,
+            phase: Phase::Serving,
+            waiting: false,
+            fed: false,
+            finishing: false,
+            readable: false,
+            reading: false,
+            writing: false,
+            clogged: false,
+            queued: false,
+            listed: false,
+            parted: false,
+            moved_ms: 0,
+            hold: None,
+            heartbeat: Slot::default(),
+            farewell: Slot::default(),
+            counted: Counted::default(),
+        }
+    }
+
+    pub(crate) fn serving(&self) -> bool {
+        self.phase == Phase::Serving
+    }
+
+    /// Whether the next command can be decoded now.
+    pub(crate) fn runnable(&self, limits: &Limits) -> bool {
+        self.serving() && !self.waiting && self.fed && !self.clogged_up(limits)
+    }
+
+    /// Whether it has to take output before it is read again.
+    pub(crate) fn clogged_up(&self, limits: &Limits) -> bool {
+        self.output.waiting_bytes() > limits.output_bytes_max
+    }
+
+    /// Whether more input is wanted now. One whose command waits is read too, within bounds, so that its end is noticed.
+    pub(crate) fn wants_read(&self, limits: &Limits) -> bool {
+        let wants = match self.phase {
+            Phase::Serving => {
+                let starved = !self.fed && !self.waiting;
+                (starved || self.input.len() < limits.turn_bytes_max) && !self.clogged_up(limits) && !self.finishing
+            }
+            Phase::Ending => false,
+            Phase::Lingering { .. } => true,
+        };
+        wants && self.link == Link::Open && self.readable && !self.reading
+    }
+
+    /// Input arrived.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        match &mut self.phase {
+            Phase::Serving => {
+                self.input.push(bytes);
+                self.fed |= !bytes.is_empty();
+            }
+            Phase::Ending => {}
+            Phase::Lingering { bytes_left, .. } => *bytes_left = bytes_left.saturating_sub(bytes.len()),
+        }
+    }
+
+    /// Nothing more will arrive.
+    pub(crate) fn end_input(&mut self, link: Link, now_ms: u64) {
+        if self.link != Link::Gone {
+            self.link = link;
+        }
+        self.readable = false;
+        self.input.end();
+        self.finish(now_ms);
+    }
+
+    /// Nothing more is to be read.
+    pub(crate) fn finish(&mut self, now_ms: u64) {
+        self.moved_ms = now_ms;
+        self.finishing = true;
+        self.fed = true;
+    }
+
+    /// The kernel took so many bytes of what is sendable.
+    pub(crate) fn wrote(&mut self, count: usize, now_ms: u64) {
+        self.writing = false;
+        self.output.advance(count);
+        self.clogged = !self.output.sendable().is_empty();
+        if count > 0 {
+            self.moved_ms = now_ms;
+        }
+    }
+
+    /// Decodes the next request. If it is a command, the client waits for its reply.
+    pub(crate) fn decode(&mut self, context: &Context<'_>) -> Next {
+        let next = self.codec.decode(&mut self.input, self.output.writer(), context);
+        match next {
+            Next::More => self.fed = false,
+            Next::Command(_) => self.waiting = true,
+            Next::Answered | Next::Close => self.fed = !self.input.is_empty() || self.finishing,
+        }
+        next
+    }
+
+    /// Writes the reply to the command that waits.
+    pub(crate) fn answer(&mut self, reply: &Reply<'_>, context: &Context<'_>) {
+        debug_assert!(self.waiting, "a reply that nobody waits for: {reply:?}");
+        let start = self.output.end();
+        self.codec.encode(reply, self.output.writer(), context);
+        if let Reply::Leased { job, lease } = reply {
+            self.output.tells_lease(start, job.number, *lease);
+        }
+        self.waiting = false;
+        self.fed = !self.input.is_empty() || self.finishing;
+    }
+
+    /// The input has ended, and its last complete request was answered.
+    pub(crate) fn say_end(&mut self) {
+        self.codec.end(&self.input, self.output.writer());
+    }
+
+    /// The client was silent for too long.
+    pub(crate) fn say_deadline_passed(&mut self) {
+        self.codec.deadline_passed(self.output.writer());
+    }
+
+    /// What was written since the last seal depends on this position. Returns leases of which the client cannot hear,
+    /// because it is gone.
+    pub(crate) fn seal(&mut self, position: Position, not_before_ms: u64) -> Vec<(JobNumber, LeaseId)> {
+        if self.link == Link::Gone {
+            return self.output.drop_unsent();
+        }
+        self.output.seal(position, not_before_ms);
+        Vec::new()
+    }
+
+    /// Nothing more is decoded; what was written goes out.
+    pub(crate) fn end_session(&mut self, now_ms: u64) {
+        self.phase = Phase::Ending;
+        self.moved_ms = now_ms;
+        self.input = Input::default();
+        self.waiting = false;
+        self.fed = false;
+    }
+
+    /// When the client has been silent for too long, unless it cannot show a sign of life because of us.
+    pub(crate) fn silent_at_ms(&self) -> Option<u64> {
+        if self.serving() && self.hold.is_none() && self.link == Link::Open { self.codec.deadline_ms() } else { None }
+    }
+
+    /// Whether it may have sent a sign of life that was not looked at yet.
+    pub(crate) fn unheard(&self, limits: &Limits) -> bool {
+        self.queued || self.reading || self.wants_read(limits)
+    }
+
+    /// The deadline stands still while the client is not read because of what it has to take first, or because its
+    /// answer is not durable yet.
+    pub(crate) fn update_hold(&mut self, held: bool, now_ms: u64) {
+        let deadline_ms = self.codec.deadline_ms();
+        match (&mut self.hold, held) {
+            (None, false) => {}
+            (None, true) => self.hold = Some(Hold { since_ms: now_ms, deadline_ms }),
+            (Some(hold), true) if hold.deadline_ms != deadline_ms => *hold = Hold { since_ms: now_ms, deadline_ms },
+            (Some(_), true) => {}
+            (Some(hold), false) => {
+                let since_ms = if hold.deadline_ms == deadline_ms { hold.since_ms } else { now_ms };
+                self.codec.postpone(now_ms - since_ms);
+                self.hold = None;
+            }
+        }
+    }
+
+    /// Whether nothing is under way in either direction.
+    pub(crate) fn quiet(&self) -> bool {
+        let sends = self.readable || self.reading || !self.input.is_empty();
+        let takes = self.waiting || self.writing || !self.output.is_empty();
+        !sends && !takes
+    }
+
+    /// When the connection is given up, if nothing moves any more.
+    pub(crate) fn farewell_at_ms(&self, limits: &Limits) -> Option<u64> {
+        match self.phase {
+            _ if self.link == Link::Gone => None,
+            Phase::Serving if self.finishing && self.clogged_up(limits) => Some(self.moved_ms + STALLED_MS_MAX),
+            Phase::Serving => None,
+            Phase::Ending => Some(self.moved_ms + STALLED_MS_MAX),
+            Phase::Lingering { until_ms, .. } => Some(until_ms),
+        }
+    }
+
+    /// The memory its buffers take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Client>() + size_of::<ClientId>() + self.input.memory_bytes() + self.output.memory_bytes()
+    }
+}

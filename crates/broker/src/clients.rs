@@ -1,0 +1,187 @@
+//! All connections, and which of them have something to do.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher};
+
+use jobyard_engine::{ClientId, Limits};
+use jobyard_protocols::Codec;
+
+use crate::client::{Client, Counted};
+use crate::timers::Timers;
+
+/// All connections.
+#[derive(Default)]
+pub(crate) struct Clients {
+    by_id: HashMap<ClientId, Client, Mixed>,
+    /// Those that have something to decode, the one whose turn it is first.
+    pub(crate) queue: VecDeque<ClientId>,
+    /// Those to which something happened, or whose output is withheld.
+    pub(crate) changed: Vec<ClientId>,
+    /// When they will have been silent for too long.
+    pub(crate) heartbeats: Timers,
+    /// When those that are to be closed are given up.
+    pub(crate) farewells: Timers,
+    /// Clients that connected since the start.
+    pub(crate) total: u64,
+    /// Over all clients, when last counted.
+    pub(crate) counted: Counted,
+}
+
+impl Clients {
+    pub(crate) fn add(&mut self, id: ClientId, codec: Box<dyn Codec>) {
+        let previous = self.by_id.insert(id, Client::new(codec));
+        assert!(previous.is_none(), "{id:?} was given twice");
+        self.total += 1;
+        self.change(id);
+    }
+
+    /// Forgets a client.
+    pub(crate) fn remove(&mut self, id: ClientId) {
+        let Some(mut client) = self.by_id.remove(&id) else { return };
+        self.heartbeats.replace(&mut client.heartbeat, id, None);
+        self.farewells.replace(&mut client.farewell, id, None);
+        self.counted.input_bytes -= client.counted.input_bytes;
+        self.counted.memory_bytes -= client.counted.memory_bytes;
+    }
+
+    pub(crate) fn get(&self, id: ClientId) -> Option<&Client> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// All ids, in order: the order of a hash table must decide nothing.
+    pub(crate) fn ids(&self) -> Vec<ClientId> {
+        let mut ids: Vec<_> = self.by_id.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Something happened to the client: it will be settled at the end of the turn.
+    pub(crate) fn change(&mut self, id: ClientId) {
+        if let Some(client) = self.by_id.get_mut(&id)
+            && !client.listed
+        {
+            client.listed = true;
+            self.changed.push(id);
+        }
+    }
+
+    /// Queues the client at the back, if it has something to decode.
+    pub(crate) fn queue(&mut self, id: ClientId, limits: &Limits) {
+        if let Some(client) = self.by_id.get_mut(&id)
+            && !client.queued
+            && client.runnable(limits)
+        {
+            client.queued = true;
+            self.queue.push_back(id);
+        }
+    }
+
+    /// Queues the client at the front, if it has something to decode.
+    pub(crate) fn queue_first(&mut self, id: ClientId, limits: &Limits) {
+        if let Some(client) = self.by_id.get_mut(&id)
+            && !client.queued
+            && client.runnable(limits)
+        {
+            client.queued = true;
+            self.queue.push_front(id);
+        }
+    }
+
+    /// Brings the client's timers up to date.
+    pub(crate) fn schedule(&mut self, id: ClientId, limits: &Limits) {
+        let Some(client) = self.by_id.get_mut(&id) else { return };
+        let (silent_at_ms, farewell_at_ms) = (client.silent_at_ms(), client.farewell_at_ms(limits));
+        self.heartbeats.set(&mut client.heartbeat, id, silent_at_ms);
+        self.farewells.set(&mut client.farewell, id, farewell_at_ms);
+    }
+
+    /// The client that will have been silent for too long first, if that is at `until_ms` or before, and when that is.
+    /// One that may have sent something which was not looked at yet is passed over.
+    pub(crate) fn next_silent(&mut self, until_ms: u64, limits: &Limits) -> Option<(u64, ClientId)> {
+        loop {
+            let (at_ms, id) = self.heartbeats.first().filter(|&(at_ms, _)| at_ms <= until_ms)?;
+            let client = self.by_id.get_mut(&id).expect("a client's timers go with it");
+            let silent_at_ms = client.silent_at_ms();
+            if silent_at_ms == Some(at_ms) && !client.unheard(limits) {
+                return Some((at_ms, id));
+            }
+            let later_ms =
+                silent_at_ms.map(|ms| if ms <= until_ms && client.unheard(limits) { until_ms + 1 } else { ms });
+            self.heartbeats.replace(&mut client.heartbeat, id, later_ms);
+        }
+    }
+
+    /// A client that is to be given up at `until_ms` or before.
+    pub(crate) fn next_farewell(&mut self, until_ms: u64, limits: &Limits) -> Option<ClientId> {
+        loop {
+            let (at_ms, id) = self.farewells.first().filter(|&(at_ms, _)| at_ms <= until_ms)?;
+            let client = self.by_id.get_mut(&id).expect("a client's timers go with it");
+            let farewell_at_ms = client.farewell_at_ms(limits);
+            if farewell_at_ms == Some(at_ms) {
+                return Some(id);
+            }
+            self.farewells.replace(&mut client.farewell, id, farewell_at_ms);
+        }
+    }
+
+    /// Counts again what the client takes.
+    pub(crate) fn recount(&mut self, id: ClientId) {
+        let Some(client) = self.by_id.get_mut(&id) else { return };
+        let now = Counted { input_bytes: client.input.len(), memory_bytes: client.memory_bytes() };
+        let before = std::mem::replace(&mut client.counted, now);
+        self.counted.input_bytes = self.counted.input_bytes + now.input_bytes - before.input_bytes;
+        self.counted.memory_bytes = self.counted.memory_bytes + now.memory_bytes - before.memory_bytes;
+    }
+
+    /// The client with the most unfinished input; of several the one that came first.
+    pub(crate) fn largest_input(&self) -> Option<ClientId> {
+        let by_size = self.by_id.iter().map(|(&id, client)| (client.input.len(), std::cmp::Reverse(id)));
+        by_size.max().map(|(_, std::cmp::Reverse(id))| id)
+    }
+}
+
+/// Ids are counted by whoever accepts clients, never chosen by these: mixing is enough.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mixed;
+
+impl BuildHasher for Mixed {
+    type Hasher = Mixer;
+
+    fn build_hasher(&self) -> Mixer {
+        Mixer(0)
+    }
+}
+
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table takes its buckets from the lower bits and its tags from the upper ones: both must differ for neighbours.
+        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves of the product are folded")]
+        let folded = (product >> 64) as u64 ^ product as u64;
+        self.0 = folded;
+    }
+}

@@ -1,0 +1,102 @@
+//! Engine time, made from the machine's clocks and the log's last batch; and the dice.
+
+use jobyard_engine::Now;
+
+use crate::event::Clock;
+
+/// When the log's last batch was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LastBatch {
+    pub engine_ms: u64,
+    pub wall_ms: i64,
+}
+
+/// Turns the machine's clocks into engine time.
+#[derive(Debug)]
+pub(crate) struct EngineClock {
+    base_ms: u64,
+    opened_monotonic_ms: u64,
+    last_ms: u64,
+    dice: SplitMix64,
+}
+
+impl EngineClock {
+    /// Goes on where the last batch was, and adds the time that the server was down, as far as the wall clock tells:
+    /// a wall clock that was set back while the server was down adds nothing.
+    pub(crate) fn new(last: Option<LastBatch>, clock: Clock, seed: u64) -> Self {
+        let base_ms = last.map_or(0, |last| {
+            let down_ms = u64::try_from(clock.wall_ms.saturating_sub(last.wall_ms)).unwrap_or(0);
+            last.engine_ms.saturating_add(down_ms)
+        });
+        EngineClock { base_ms, opened_monotonic_ms: clock.monotonic_ms, last_ms: base_ms, dice: SplitMix64(seed) }
+    }
+
+    /// What time it is. Engine time never goes back, even if what should be monotonic did.
+    pub(crate) fn now(&mut self, clock: Clock) -> Now {
+        let passed_ms = clock.monotonic_ms.saturating_sub(self.opened_monotonic_ms);
+        self.last_ms = self.last_ms.max(self.base_ms.saturating_add(passed_ms));
+        Now { engine_ms: self.last_ms, wall_ms: clock.wall_ms, random: self.roll() }
+    }
+
+    /// A uniformly random number.
+    pub(crate) fn roll(&mut self) -> u64 {
+        self.dice.roll()
+    }
+}
+
+/// A small generator whose every seed is good (Steele, Lea and Flood, 2014).
+#[derive(Debug)]
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(monotonic_ms: u64, wall_ms: i64) -> Clock {
+        Clock { monotonic_ms, wall_ms }
+    }
+
+    #[test]
+    fn engine_time_follows_the_monotonic_clock_only() {
+        let mut time = EngineClock::new(None, clock(700, 1_000_000), 1);
+        assert_eq!(time.now(clock(700, 1_000_000)).engine_ms, 0);
+        let now = time.now(clock(750, 5));
+        assert_eq!((now.engine_ms, now.wall_ms), (50, 5));
+    }
+
+    #[test]
+    fn engine_time_never_goes_back() {
+        let mut time = EngineClock::new(None, clock(700, 0), 1);
+        assert_eq!(time.now(clock(800, 0)).engine_ms, 100);
+        assert_eq!(time.now(clock(750, 0)).engine_ms, 100);
+    }
+
+    #[test]
+    fn a_restart_adds_the_time_the_server_was_down() {
+        let last = Some(LastBatch { engine_ms: 100, wall_ms: 1_000 });
+        assert_eq!(EngineClock::new(last, clock(0, 1_500), 1).now(clock(7, 0)).engine_ms, 607);
+    }
+
+    #[test]
+    fn a_wall_clock_set_back_while_the_server_was_down_adds_nothing() {
+        let last = Some(LastBatch { engine_ms: 100, wall_ms: 1_000 });
+        assert_eq!(EngineClock::new(last, clock(0, -5), 1).now(clock(0, -5)).engine_ms, 100);
+    }
+
+    #[test]
+    fn the_dice_follow_the_published_sequence() {
+        let mut dice = SplitMix64(1_234_567);
+        let rolls = [dice.roll(), dice.roll(), dice.roll()];
+        assert_eq!(rolls, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Batches and positions: what was submitted, what is durable, and on what an output computed now depends.
+
+use jobyard_log::{Batch, Completion, Log, Position};
+
+/// Why the broker had to end: what it decided since cannot be relied upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Someone else has claimed the log.
+    Fenced,
+    /// Nobody can tell whether the last batch is durable.
+    Unknown,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Fenced => write!(f, "another server has taken over the log"),
+            Failure::Unknown => write!(f, "it is not known whether the last changes were written to the log"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The broker's end of the log. One batch is in flight at most; meanwhile the engine's records fill the next.
+#[derive(Debug)]
+pub(crate) struct Commit<L> {
+    pub(crate) log: L,
+    epoch: u64,
+    submitted: Position,
+    durable: Position,
+    failure: Option<Failure>,
+}
+
+/// A turn that decided more than this takes in no more commands before it was submitted.
+pub(crate) const BATCH_BYTES_MAX: usize = 16 << 20;
+
+impl<L: Log> Commit<L> {
+    pub(crate) fn new(log: L, epoch: u64, tail: Position) -> Self {
+        Commit { log, epoch, submitted: tail, durable: tail, failure: None }
+    }
+
+    /// The position on which depends what was computed when the engine had these records.
+    pub(crate) fn position(&self, records: &[u8]) -> Position {
+        if records.is_empty() { self.submitted } else { self.submitted + 1 }
+    }
+
+    /// Everything up to here is durable.
+    pub(crate) fn durable(&self) -> Position {
+        self.durable
+    }
+
+    pub(crate) fn in_flight(&self) -> bool {
+        self.submitted > self.durable && self.failure.is_none()
+    }
+
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// Submits a batch. None may be in flight.
+    pub(crate) fn submit(&mut self, batch: Batch<'_>) {
+        debug_assert!(!self.in_flight() && self.failure.is_none(), "one batch at a time, and none after a failure");
+        self.submitted += 1;
+        self.log.submit(self.epoch, self.submitted, batch);
+    }
+
+    /// Learns what became of the batch in flight. Asked once a turn and after each submit, so that a log which completes k
+    /// polls late is k turns late.
+    pub(crate) fn poll(&mut self) {
+        if !self.in_flight() {
+            return;
+        }
+        match self.log.completed() {
+            None => {}
+            Some(Completion::Durable(position)) if position == self.submitted => self.durable = position,
+            // A position that was not asked for says nothing about ours.
+            Some(Completion::Durable(_) | Completion::Unknown) => self.failure = Some(Failure::Unknown),
+            Some(Completion::Fenced) => self.failure = Some(Failure::Fenced),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jobyard_log::MemoryLog;
+
+    const BATCH: Batch<'static> = Batch { engine_ms: 0, wall_ms: 0, payload: b"x" };
+
+    fn commit(lateness: u32) -> Commit<MemoryLog> {
+        let mut log = MemoryLog::new(1, lateness);
+        let claim = log.claim(0).unwrap();
+        Commit::new(log, claim.epoch, claim.tail)
+    }
+
+    #[test]
+    fn what_is_computed_depends_on_the_batch_in_flight_or_on_the_one_that_fills() {
+        let mut commit = commit(1);
+        assert_eq!((commit.position(b""), commit.position(b"r")), (0, 1));
+        commit.submit(BATCH);
+        assert_eq!((commit.position(b""), commit.position(b"r")), (1, 2));
+        commit.poll();
+        assert!(commit.in_flight());
+        assert_eq!(commit.durable(), 0);
+        commit.poll();
+        assert!(!commit.in_flight());
+        assert_eq!((commit.durable(), commit.position(b"")), (1, 1));
+    }
+
+    #[test]
+    fn a_lost_log_is_a_failure_and_nothing_is_durable_after_it() {
+        let mut commit = commit(0);
+        commit.log.claim(0).unwrap();
+        commit.submit(BATCH);
+        commit.poll();
+        assert_eq!((commit.failure(), commit.durable(), commit.in_flight()), (Some(Failure::Fenced), 0, false));
+    }
+}

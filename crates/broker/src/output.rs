@@ -1,0 +1,243 @@
+//! What waits to be sent to one client: bytes in order, the log position each part depends on, and the leases that
+//! are told in it.
+
+use std::collections::VecDeque;
+
+use jobyard_engine::{JobNumber, LeaseId};
+use jobyard_log::Position;
+
+/// One client's output. Codecs write to its end; the part whose position is durable is released; the kernel takes
+/// from its front. Offsets count from the connection's first byte.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    bytes: Vec<u8>,
+    /// Bytes at the front of `bytes` that were sent.
+    start: usize,
+    /// How much was sent in all.
+    sent: u64,
+    /// Up to where it may be sent.
+    released: u64,
+    /// Up to where it belongs to a segment.
+    sealed: u64,
+    /// What is sealed and not released.
+    segments: VecDeque<Segment>,
+    /// Leases of whose answer no byte was sent.
+    leases: VecDeque<ToldLease>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    end: u64,
+    position: Position,
+    not_before_ms: u64,
+}
+
+#[derive(Debug)]
+struct ToldLease {
+    /// Where its answer begins.
+    start: u64,
+    number: JobNumber,
+    lease: LeaseId,
+}
+
+/// An empty buffer larger than this is given back.
+const KEPT_BYTES_MAX: usize = 4 << 10;
+
+impl Output {
+    /// Where codecs write.
+    pub(crate) fn writer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Where the next byte written will be.
+    pub(crate) fn end(&self) -> u64 {
+        self.sent + (self.bytes.len() - self.start) as u64
+    }
+
+    /// The answer that begins at `start` tells of this lease.
+    pub(crate) fn tells_lease(&mut self, start: u64, number: JobNumber, lease: LeaseId) {
+        self.leases.push_back(ToldLease { start, number, lease });
+    }
+
+    /// What was written since the last seal was computed at this position, and may not leave before this engine time.
+    pub(crate) fn seal(&mut self, position: Position, not_before_ms: u64) {
+        let end = self.end();
+        if end == self.sealed {
+            return;
+        }
+        self.sealed = end;
+        match self.segments.back_mut() {
+            Some(last) if last.position == position && last.not_before_ms == not_before_ms => last.end = end,
+            last => {
+                debug_assert!(last.is_none_or(|last| last.position <= position), "positions only grow");
+                self.segments.push_back(Segment { end, position, not_before_ms });
+            }
+        }
+    }
+
+    /// Releases what depends on nothing later than `durable`, in order.
+    pub(crate) fn release(&mut self, durable: Position, now_ms: u64) {
+        while let Some(first) = self.segments.front() {
+            if first.position > durable || first.not_before_ms > now_ms {
+                return;
+            }
+            self.released = first.end;
+            self.segments.pop_front();
+        }
+    }
+
+    /// Whether something is not released.
+    pub(crate) fn withheld(&self) -> bool {
+        !self.segments.is_empty()
+    }
+
+    /// Until when what comes next is held back, its position apart.
+    pub(crate) fn held_back_until_ms(&self) -> Option<u64> {
+        self.segments.front().map(|first| first.not_before_ms)
+    }
+
+    /// What may be sent now.
+    pub(crate) fn sendable(&self) -> &[u8] {
+        let count = usize::try_from(self.released - self.sent).expect("what is released is in memory");
+        &self.bytes[self.start..self.start + count]
+    }
+
+    /// The kernel took so many bytes.
+    ///
+    /// # Panics
+    /// If they were not sendable.
+    pub(crate) fn advance(&mut self, count: usize) {
+        assert!(count <= self.sendable().len(), "{count} bytes were taken of {}", self.sendable().len());
+        self.start += count;
+        self.sent += count as u64;
+        while self.leases.front().is_some_and(|told| told.start < self.sent) {
+            self.leases.pop_front();
+        }
+        if self.start == self.bytes.len() {
+            self.start = 0;
+            self.bytes.clear();
+            if self.bytes.capacity() > KEPT_BYTES_MAX {
+                self.bytes = Vec::new();
+            }
+        } else if self.start > self.bytes.len() / 2 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+    }
+
+    /// How much waits to be sent.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// Whether nothing waits to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting_bytes() == 0
+    }
+
+    /// Nothing of what waits will be sent. Returns the leases that their client will never hear of.
+    pub(crate) fn drop_unsent(&mut self) -> Vec<(JobNumber, LeaseId)> {
+        let end = self.end();
+        (self.sent, self.released, self.sealed) = (end, end, end);
+        (self.bytes, self.start) = (Vec::new(), 0);
+        self.segments.clear();
+        self.leases.drain(..).map(|told| (told.number, told.lease)).collect()
+    }
+
+    /// The memory this takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.segments.capacity() * size_of::<Segment>()
+            + self.leases.capacity() * size_of::<ToldLease>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(parts: &[(&str, Position)]) -> Output {
+        let mut output = Output::default();
+        for (text, position) in parts {
+            output.writer().extend_from_slice(text.as_bytes());
+            output.seal(*position, 0);
+        }
+        output
+    }
+
+    #[test]
+    fn nothing_is_sendable_before_its_position_is_durable() {
+        let mut output = output(&[("one ", 1), ("two ", 2), ("three", 3)]);
+        assert_eq!(output.sendable(), b"");
+        output.release(2, 0);
+        assert_eq!(output.sendable(), b"one two ");
+        assert!(output.withheld());
+        output.release(3, 0);
+        assert_eq!(output.sendable(), b"one two three");
+        assert!(!output.withheld());
+    }
+
+    #[test]
+    fn what_is_written_and_not_sealed_is_never_sendable() {
+        let mut output = output(&[("one", 1)]);
+        output.writer().extend_from_slice(b"more");
+        output.release(9, 0);
+        assert_eq!(output.sendable(), b"one");
+    }
+
+    #[test]
+    fn what_is_held_back_holds_back_what_follows() {
+        let mut output = Output::default();
+        output.writer().push(b'a');
+        output.seal(1, 100);
+        output.writer().push(b'b');
+        output.seal(2, 0);
+        output.release(2, 99);
+        assert_eq!((output.sendable(), output.held_back_until_ms()), (&b""[..], Some(100)));
+        output.release(2, 100);
+        assert_eq!(output.sendable(), b"ab");
+    }
+
+    #[test]
+    fn the_kernel_takes_from_the_front_in_any_portions() {
+        let mut output = output(&[("abcdef", 1)]);
+        output.release(1, 0);
+        output.advance(1);
+        assert_eq!(output.sendable(), b"bcdef");
+        output.advance(3);
+        assert_eq!(output.sendable(), b"ef");
+        output.writer().extend_from_slice(b"gh");
+        output.seal(2, 0);
+        assert_eq!((output.sendable(), output.waiting_bytes()), (&b"ef"[..], 4));
+        output.release(2, 0);
+        output.advance(4);
+        assert!(output.is_empty());
+    }
+
+    #[test]
+    fn a_lease_is_told_once_a_byte_of_its_answer_was_sent() {
+        let mut output = output(&[("ok ", 1)]);
+        for (number, text) in [(7, "job 7 "), (8, "job 8 ")] {
+            let start = output.end();
+            output.writer().extend_from_slice(text.as_bytes());
+            output.tells_lease(start, number, LeaseId(number * 10));
+            output.seal(1, 0);
+        }
+        output.release(1, 0);
+        output.advance(4);
+        assert_eq!(output.drop_unsent(), [(8, LeaseId(80))]);
+        assert!(output.is_empty() && !output.withheld());
+    }
+
+    #[test]
+    fn a_lease_whose_answer_would_be_next_is_not_told() {
+        let mut output = output(&[("ok ", 1)]);
+        let start = output.end();
+        output.writer().extend_from_slice(b"job 7");
+        output.tells_lease(start, 7, LeaseId(70));
+        output.seal(1, 0);
+        output.release(1, 0);
+        output.advance(3);
+        assert_eq!(output.drop_unsent(), [(7, LeaseId(70))]);
+    }
+}

@@ -1,0 +1,143 @@
+//! What a client has sent becomes commands, and these are carried out or refused.
+
+use jobyard_engine::{ClientId, Command, Refusal, Reply, Wait};
+use jobyard_log::Log;
+use jobyard_protocols::Next;
+
+use crate::Broker;
+use crate::client::Link;
+use crate::commit::BATCH_BYTES_MAX;
+use crate::drain::Stop;
+
+/// For how long the answer of an enqueue is held back when memory is almost used up.
+const HELD_BACK_MS_MAX: u64 = 100;
+
+/// How full the memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pressure {
+    /// Not very: up to four fifths.
+    Low,
+    /// Enqueues are slowed down, so that workers catch up: up to 95 %.
+    High {
+        /// By so much.
+        hold_back_ms: u64,
+    },
+    /// Enqueues are refused. What is left is for results.
+    Full,
+}
+
+impl<L: Log> Broker<L> {
+    /// Carries out what the client has sent, as far as its share of this turn goes.
+    pub(crate) fn run_client(&mut self, id: ClientId) {
+        for _ in 0..self.limits.turn_commands_max {
+            let scene = self.scene(self.now);
+            let Some(client) = self.clients.get_mut(id) else { return };
+            if !client.runnable(&self.limits) || self.engine.records().len() >= BATCH_BYTES_MAX {
+                break;
+            }
+            let next = client.decode(&scene.context(&self.limits));
+            self.seal(id, 0);
+            match next {
+                Next::More => self.all_decoded(id),
+                Next::Command(command) => self.carry_out(id, command),
+                Next::Answered => {}
+                Next::Close => self.end_session(id),
+            }
+        }
+        if let Some(client) = self.clients.get_mut(id) {
+            client.queued = false;
+        }
+        self.clients.recount(id);
+        self.clients.queue(id, &self.limits);
+    }
+
+    /// There is no whole request left. If none can follow, the session is over.
+    fn all_decoded(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get_mut(id) else { return };
+        if !client.finishing {
+            return;
+        }
+        if client.link == Link::Ended {
+            client.say_end();
+        }
+        client.end_session(self.now.engine_ms);
+        self.seal(id, 0);
+    }
+
+    fn carry_out(&mut self, id: ClientId, command: Command) {
+        let pressure = if command.enqueues() { self.pressure() } else { Pressure::Low };
+        let link = self.clients.get(id).map_or(Link::Gone, |client| client.link);
+        if let Some(reply) = self.answer_without_engine(link, pressure, &command) {
+            return self.answer(id, &reply);
+        }
+        let held_back = match pressure {
+            Pressure::High { hold_back_ms } => Some((id, self.now.engine_ms.saturating_add(hold_back_ms))),
+            Pressure::Low | Pressure::Full => None,
+        };
+        let may_wait = link == Link::Open && self.stop == Stop::No;
+        let command = if may_wait { command } else { without_waiting(command) };
+        self.call_holding_back(self.now, held_back, |engine, now, answers| engine.handle(now, id, command, answers));
+    }
+
+    /// What the engine need not or must not hear of. Nobody is given a job who cannot be told of it, or to whom the server is
+    /// about to be lost; nothing is put for someone who cannot wait for its result.
+    fn answer_without_engine(&self, link: Link, pressure: Pressure, command: &Command) -> Option<Reply<'static>> {
+        let stopping = self.stop != Stop::No;
+        match command {
+            _ if self.draining && command.enqueues() => Some(Reply::Refused(Refusal::Draining)),
+            _ if pressure == Pressure::Full => Some(Reply::Refused(Refusal::OutOfMemory)),
+            Command::Lease(_) if stopping || link == Link::Gone => Some(Reply::NoJob),
+            Command::Run { .. } if stopping || link != Link::Open => Some(Reply::TimedOut),
+            _ => None,
+        }
+    }
+
+    fn pressure(&self) -> Pressure {
+        let used = self.engine.memory_bytes().saturating_add(self.clients.counted.memory_bytes);
+        pressure(used, self.limits.memory_bytes_max)
+    }
+}
+
+/// The same command, answered at once as if its time had run out where it would wait.
+fn without_waiting(command: Command) -> Command {
+    match command {
+        Command::Lease(mut request) => {
+            request.wait = Wait::No;
+            Command::Lease(request)
+        }
+        Command::Await { job, .. } => Command::Await { job, wait_ms: 0 },
+        other => other,
+    }
+}
+
+fn pressure(used: usize, max: usize) -> Pressure {
+    let (high, full) = (max / 100 * 80, max / 100 * 95);
+    if used <= high {
+        return Pressure::Low;
+    }
+    if used > full {
+        return Pressure::Full;
+    }
+    let share = (used - high) as u128 * u128::from(HELD_BACK_MS_MAX);
+    let hold_back_ms = share.div_ceil((full - high).max(1) as u128);
+    Pressure::High { hold_back_ms: u64::try_from(hold_back_ms).unwrap_or(HELD_BACK_MS_MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fuller_the_memory_the_longer_an_enqueue_is_held_back() {
+        assert_eq!(pressure(800, 1_000), Pressure::Low);
+        assert_eq!(pressure(801, 1_000), Pressure::High { hold_back_ms: 1 });
+        assert_eq!(pressure(875, 1_000), Pressure::High { hold_back_ms: 50 });
+        assert_eq!(pressure(950, 1_000), Pressure::High { hold_back_ms: 100 });
+        assert_eq!(pressure(951, 1_000), Pressure::Full);
+    }
+
+    #[test]
+    fn without_a_limit_there_is_no_pressure() {
+        assert_eq!(pressure(1 << 40, usize::MAX), Pressure::Low);
+    }
+}

@@ -1,0 +1,107 @@
+//! A protocol to test with: one word a line, one line an answer.
+
+use jobyard_engine::{Choice, Command, Hold, JobRef, LeaseRequest, Look, NewJob, Now, Parting, QueueName, Reply, Wait};
+use jobyard_protocols::{Codec, Context, Input, Line, Next};
+
+/// `put QUEUE BODY`, `get QUEUE` (held until the connection ends), `keep QUEUE` (for ever), `lease QUEUE MS`,
+/// `wait QUEUE MS`, `rm NUMBER`, `len QUEUE`, `run QUEUE MS`, `await NUMBER MS`; without the engine: `echo TEXT`, `fill BYTES`, `health`, `bye`.
+pub(super) struct Lines {
+    heartbeat_ms: Option<u64>,
+    deadline_ms: u64,
+}
+
+impl Lines {
+    pub(super) fn new(heartbeat_ms: Option<u64>, now: Now) -> Self {
+        Lines { heartbeat_ms, deadline_ms: now.engine_ms + heartbeat_ms.unwrap_or(0) }
+    }
+
+    fn alive(&mut self, context: &Context<'_>) {
+        self.deadline_ms = context.now.engine_ms + self.heartbeat_ms.unwrap_or(0);
+    }
+}
+
+impl Codec for Lines {
+    fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
+        let Line::Whole(len) = input.line(usize::MAX) else { return Next::More };
+        let line = String::from_utf8(input.bytes()[..len].to_vec()).unwrap();
+        input.consume(len + 1);
+        self.alive(context);
+        let words: Vec<&str> = line.splitn(3, ' ').collect();
+        match words[..] {
+            ["echo", ..] => out.extend_from_slice(format!("{}\n", &line[5..]).as_bytes()),
+            ["fill", bytes] => out.extend(std::iter::repeat_n(b'.', bytes.parse().unwrap())),
+            ["health"] => out.extend_from_slice(format!("{:?}\n", context.health).as_bytes()),
+            ["bye"] => {
+                out.extend_from_slice(b"bye\n");
+                return Next::Close;
+            }
+            _ => return Next::Command(command(&words)),
+        }
+        Next::Answered
+    }
+
+    fn encode(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
+        self.alive(context);
+        let text = match reply {
+            Reply::Enqueued { number, .. } => format!("put {number}"),
+            Reply::Leased { job, .. } => format!("job {} {}", job.number, String::from_utf8_lossy(job.body)),
+            Reply::NoJob => "none".to_owned(),
+            Reply::Done => "done".to_owned(),
+            Reply::Queue(queue) => format!("len {} {}", queue.counts.ready, queue.counts.leased),
+            Reply::TimedOut => "late".to_owned(),
+            Reply::Refused(refusal) => format!("{refusal:?}"),
+            other => panic!("{other:?}"),
+        };
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'\n');
+    }
+
+    fn end(&mut self, input: &Input, out: &mut Vec<u8>) {
+        if !input.is_empty() {
+            out.extend_from_slice(b"cut short\n");
+        }
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        self.heartbeat_ms.map(|_| self.deadline_ms)
+    }
+
+    fn deadline_passed(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"silent\n");
+    }
+
+    fn postpone(&mut self, by_ms: u64) {
+        self.deadline_ms += by_ms;
+    }
+}
+
+fn command(words: &[&str]) -> Command {
+    let lease = |queue: &str, hold, wait| {
+        let queues = vec![QueueName::new(queue.as_bytes())];
+        let (creates_queues, body_without) = (false, None);
+        Command::Lease(Box::new(LeaseRequest {
+            queues,
+            choice: Choice::Best,
+            hold,
+            wait,
+            creates_queues,
+            body_without,
+        }))
+    };
+    let plain =
+        |queue: &str, body: &str| Box::new(NewJob::plain(QueueName::new(queue.as_bytes()), body.as_bytes().into()));
+    let held = Hold::Connection(Parting::Release);
+    let number = |text: &str| JobRef::Number(text.parse().unwrap());
+    match *words {
+        ["put", queue, body] => Command::Enqueue(plain(queue, body)),
+        ["get", queue] => lease(queue, held, Wait::No),
+        ["keep", queue] => lease(queue, Hold::Endless, Wait::No),
+        ["lease", queue, ms] => lease(queue, Hold::For(ms.parse().unwrap()), Wait::No),
+        ["wait", queue, ms] => lease(queue, held, Wait::Millis(ms.parse().unwrap())),
+        ["rm", job] => Command::Remove { job: number(job) },
+        ["len", queue] => Command::Look(Look::Queue(QueueName::new(queue.as_bytes()))),
+        ["run", queue, ms] => Command::Run { job: plain(queue, ""), wait_ms: ms.parse().unwrap() },
+        ["await", job, ms] => Command::Await { job: number(job), wait_ms: ms.parse().unwrap() },
+        _ => panic!("no such command: {words:?}"),
+    }
+}

@@ -1,0 +1,139 @@
+//! Waits, leases and heartbeats.
+
+use super::world::{LIVELY, PLAIN, World};
+use crate::event::Sleep;
+
+#[test]
+fn a_wait_ends_when_its_time_is_over_and_the_broker_sleeps_until_then() {
+    let mut world = World::new();
+    let alice = world.connect(PLAIN);
+    world.send(alice, "wait q 1500\n");
+    assert_eq!(world.settle(), Sleep::Millis(1_500));
+    world.pass(1_499);
+    assert_eq!(world.hear(alice), "");
+    world.pass(1);
+    assert_eq!(world.hear(alice), "none\n");
+    assert_eq!(world.settle(), Sleep::Forever);
+}
+
+#[test]
+fn who_is_silent_for_too_long_is_told_and_closed_and_what_it_holds_ends() {
+    let mut world = World::new();
+    let (alice, bob) = (world.connect(LIVELY), world.connect(PLAIN));
+    assert_eq!(world.ask(alice, "put q one\nget q\n"), "put 1\njob 1 one\n");
+    world.pass(999);
+    assert_eq!(world.ask(alice, "echo alive\n"), "alive\n");
+    world.pass(999);
+    assert_eq!(world.ask(bob, "get q\n"), "none\n");
+    world.pass(1);
+    assert_eq!(world.hear(alice), "silent\n");
+    assert!(world.socket(alice).finished);
+    assert_eq!(world.ask(bob, "get q\n"), "job 1 one\n", "although alice's connection lingers");
+}
+
+#[test]
+fn when_a_wait_and_a_heartbeat_end_together_the_answer_comes_first_and_counts() {
+    let mut world = World::new();
+    let alice = world.connect(LIVELY);
+    world.ask(alice, "wait q 1000\n");
+    world.pass(1_000);
+    assert_eq!(world.hear(alice), "none\n");
+    world.pass(999);
+    assert_eq!(world.hear(alice), "");
+    world.pass(1);
+    assert_eq!(world.hear(alice), "silent\n");
+}
+
+#[test]
+fn clients_fall_silent_in_order_of_time() {
+    let mut world = World::new();
+    let alice = world.connect(LIVELY);
+    world.settle();
+    world.stall(10);
+    let bob = world.connect(LIVELY);
+    world.settle();
+    world.ask(alice, "put q one\nget q\n");
+    world.stall(10);
+    world.ask(bob, "put q two\nget q\n");
+    let carol = world.connect(PLAIN);
+    world.ask(carol, "wait q 5000\nwait q 5000\n");
+    world.stall(4_000);
+    world.settle();
+    assert_eq!(world.hear(carol), "job 1 one\njob 2 two\n");
+}
+
+#[test]
+fn after_a_stall_what_had_arrived_counts_before_what_fell_due() {
+    let mut world = World::new();
+    let (alice, bob) = (world.connect(LIVELY), world.connect(PLAIN));
+    world.ask(bob, "put q one\nlease q 500\n");
+    world.hear(bob);
+    // Woken by nothing, as after SIGSTOP: what was sent meanwhile is not known yet.
+    world.stall(10_000);
+    world.turn();
+    world.send(alice, "echo alive\n");
+    world.send(bob, "rm 1\nlen q\n");
+    world.settle();
+    assert_eq!(world.hear(alice), "alive\n");
+    assert_eq!(world.hear(bob), "done\nlen 0 0\n");
+}
+
+#[test]
+fn a_lease_that_ran_out_during_a_stall_ends_once_all_was_heard() {
+    let mut world = World::new();
+    let bob = world.connect(PLAIN);
+    world.ask(bob, "put q one\nlease q 500\n");
+    world.hear(bob);
+    world.stall(10_000);
+    assert_eq!(world.settle(), Sleep::Forever);
+    assert_eq!(world.ask(bob, "get q\n"), "job 1 one\n");
+}
+
+#[test]
+fn those_who_never_stop_sending_do_not_keep_deadlines_from_passing() {
+    let mut world = World::limited(|limits| limits.turn_commands_max = 1);
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.ask(alice, "wait q 5\n");
+    for _ in 0..10 {
+        world.send(bob, "echo x\n");
+        world.stall(1);
+        world.turn();
+    }
+    assert_eq!(world.hear(alice), "none\n");
+}
+
+#[test]
+fn while_a_client_is_not_read_because_of_us_its_heartbeat_stands_still() {
+    let mut world = World::limited(|limits| limits.output_bytes_max = 100);
+    let alice = world.connect(LIVELY);
+    world.settle();
+    world.clog(alice, 0);
+    world.pass(400);
+    world.ask(alice, "fill 101\n");
+    world.pass(60_000);
+    assert!(!world.socket(alice).finished);
+    world.unclog(alice);
+    world.settle();
+    assert_eq!(world.hear(alice), ".".repeat(101));
+    world.pass(999);
+    assert_eq!(world.hear(alice), "");
+    world.pass(1);
+    assert_eq!(world.hear(alice), "silent\n");
+}
+
+#[test]
+fn engine_time_goes_on_after_a_restart_by_the_time_that_the_wall_clock_tells() {
+    let mut world = World::new();
+    let alice = world.connect(PLAIN);
+    world.pass(5_000);
+    world.ask(alice, "put q one\nlease q 1000\n");
+    world.hear(alice);
+    // The new process's wall clock says the time at which the first one began: the lease has its whole time left.
+    let mut world = world.restart(jobyard_engine::Limits::default());
+    let bob = world.connect(PLAIN);
+    assert_eq!(world.ask(bob, "get q\n"), "none\n");
+    world.pass(999);
+    assert_eq!(world.ask(bob, "get q\n"), "none\n");
+    world.pass(1);
+    assert_eq!(world.ask(bob, "get q\n"), "job 1 one\n");
+}

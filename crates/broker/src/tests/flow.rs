@@ -1,0 +1,180 @@
+//! Shares, order and back-pressure.
+
+use super::world::{LIVELY, PLAIN, World};
+use crate::event::{Action, Sleep};
+
+#[test]
+fn a_client_gets_so_many_commands_a_turn_and_the_others_theirs() {
+    let mut world = World::limited(|limits| limits.turn_commands_max = 2);
+    let alice = world.connect(PLAIN);
+    let bob = world.connect(PLAIN);
+    world.settle();
+    world.send(alice, "echo 1\necho 2\necho 3\necho 4\necho 5\n");
+    world.send(bob, "echo one\n");
+    world.turn();
+    assert_eq!(world.turn(), Sleep::No);
+    assert_eq!((world.hear(alice), world.hear(bob)), ("1\n2\n".into(), "one\n".into()));
+    world.turn();
+    assert_eq!(world.hear(alice), "3\n4\n");
+    world.settle();
+    assert_eq!(world.hear(alice), "5\n");
+}
+
+#[test]
+fn those_who_were_not_done_go_on_in_turn() {
+    let mut world = World::limited(|limits| limits.turn_commands_max = 1);
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.settle();
+    world.send(alice, "put q a1\nput q a2\nput q a3\n");
+    world.send(bob, "put q b1\nput q b2\n");
+    world.settle();
+    assert_eq!(world.hear(alice), "put 1\nput 3\nput 5\n");
+    assert_eq!(world.hear(bob), "put 2\nput 4\n");
+}
+
+#[test]
+fn a_read_asks_for_one_share() {
+    let mut world = World::limited(|limits| limits.turn_bytes_max = 10);
+    let alice = world.connect(PLAIN);
+    world.settle();
+    world.send(alice, "echo a rather long line\n");
+    world.turn();
+    assert!(matches!(world.actions[..], [Action::Read { at_most: 10, .. }]), "{:?}", world.actions);
+    world.settle();
+    assert_eq!(world.hear(alice), "a rather long line\n");
+}
+
+#[test]
+fn many_readers_share_the_room_for_unfinished_input() {
+    let mut world = World::limited(|limits| limits.input_bytes_max = 20_000);
+    let clients: Vec<u64> = (0..4).map(|_| world.connect(PLAIN)).collect();
+    world.settle();
+    clients.iter().for_each(|&client| world.send(client, "echo x\n"));
+    world.turn();
+    assert_eq!(world.actions.len(), 4);
+    assert!(world.actions.iter().all(|action| matches!(action, Action::Read { at_most: 5_000, .. })));
+}
+
+#[test]
+fn a_command_behind_one_that_waits_waits_for_it() {
+    let mut world = World::new();
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    assert_eq!(world.ask(alice, "wait q 60000\necho after\n"), "");
+    assert_eq!(world.ask(bob, "put q one\n"), "put 1\n");
+    assert_eq!(world.hear(alice), "job 1 one\nafter\n");
+}
+
+#[test]
+fn a_client_that_waits_is_read_one_share_ahead_and_no_further() {
+    let mut world = World::limited(|limits| limits.turn_bytes_max = 64);
+    let alice = world.connect(PLAIN);
+    world.ask(alice, "wait q 60000\n");
+    world.ask(alice, &"echo x\n".repeat(100));
+    let held = world.broker.clients.counted.input_bytes;
+    assert!((64..=128).contains(&held), "{held}");
+    world.pass(60_000);
+    assert_eq!(world.hear(alice), format!("none\n{}", "x\n".repeat(100)));
+}
+
+#[test]
+fn who_does_not_take_its_output_is_not_decoded_until_it_does() {
+    let mut world = World::limited(|limits| limits.output_bytes_max = 100);
+    let alice = world.connect(PLAIN);
+    world.settle();
+    world.clog(alice, 0);
+    let heard = world.ask(alice, "fill 101\nput q one\n");
+    assert_eq!(heard, "");
+    let bob = world.connect(PLAIN);
+    assert_eq!(world.ask(bob, "get q\n"), "none\n", "alice's put was not carried out");
+    world.send(alice, "put q two\n");
+    assert_eq!(world.settle(), Sleep::Forever);
+    assert!(!world.actions.iter().any(|action| matches!(action, Action::Read { .. })));
+    world.unclog(alice);
+    world.settle();
+    assert_eq!(world.hear(alice), format!("{}put 1\nput 2\n", ".".repeat(101)));
+}
+
+#[test]
+fn output_goes_out_in_the_portions_that_the_kernel_takes() {
+    let mut world = World::new();
+    let alice = world.connect(PLAIN);
+    world.settle();
+    world.clog(alice, 4);
+    assert_eq!(world.ask(alice, "echo abcdef\n"), "abcd");
+    assert_eq!(world.ask(alice, "echo ghi\n"), "");
+    world.clog(alice, 3);
+    world.tell(crate::Event::Writable(jobyard_engine::ClientId(alice)));
+    world.settle();
+    assert_eq!(world.hear(alice), "ef\n");
+    world.unclog(alice);
+    world.settle();
+    assert_eq!(world.hear(alice), "ghi\n");
+}
+
+#[test]
+fn one_client_too_many_is_closed_at_once() {
+    let mut world = World::limited(|limits| limits.clients_max = 1);
+    let alice = world.connect(PLAIN);
+    let bob = world.connect(PLAIN);
+    world.settle();
+    assert!(world.socket(bob).closed && !world.socket(alice).closed);
+    world.cut(alice);
+    let carol = world.connect(PLAIN);
+    world.settle();
+    assert!(world.socket(carol).closed, "alice's place is free only in the next turn");
+    let dave = world.connect(PLAIN);
+    assert_eq!(world.ask(dave, "echo hello\n"), "hello\n");
+}
+
+#[test]
+fn of_too_much_unfinished_input_the_largest_goes() {
+    let mut world = World::limited(|limits| limits.input_bytes_max = 1_000);
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    assert_eq!(world.ask(alice, &"a".repeat(400)), "");
+    assert_eq!(world.ask(bob, &format!("put q one\nget q\n{}", "b".repeat(601))), "put 1\njob 1 one\n");
+    assert!(world.socket(bob).finished && !world.socket(alice).finished);
+    assert_eq!(world.broker.clients.counted.input_bytes, 400);
+    let carol = world.connect(PLAIN);
+    assert_eq!(world.ask(carol, "get q\n"), "job 1 one\n", "what bob held ended with his session");
+}
+
+#[test]
+fn above_four_fifths_of_the_memory_enqueues_are_slowed_and_above_95_percent_refused() {
+    let mut world = World::limited(|limits| limits.memory_bytes_max = 200_000);
+    let alice = world.connect(PLAIN);
+    let body = "x".repeat(200);
+    let mut slow = 0;
+    let refused = loop {
+        let heard = world.ask(alice, &format!("put q {body}\necho behind\n"));
+        if heard.is_empty() {
+            slow += 1;
+            let bob = world.connect(PLAIN);
+            assert_eq!(world.ask(bob, "echo free\n"), "free\n");
+            world.cut(bob);
+            world.pass(100);
+            let heard = world.hear(alice);
+            assert!(heard.starts_with("put ") && heard.ends_with("\nbehind\n"), "{heard}");
+        } else if !heard.starts_with("put ") {
+            break heard;
+        }
+    };
+    assert!(slow > 0);
+    assert_eq!(refused, "OutOfMemory\nbehind\n");
+    let freed: String = (1..=400).map(|number| format!("rm {number}\n")).collect();
+    world.ask(alice, &freed);
+    assert!(world.ask(alice, "put q small\n").starts_with("put "));
+}
+
+#[test]
+fn the_sums_over_all_clients_return_to_nothing() {
+    let mut world = World::new();
+    let clients: Vec<u64> = (0..3).map(|_| world.connect(LIVELY)).collect();
+    for &client in &clients {
+        world.ask(client, "put q one\nunfinished");
+        world.cut(client);
+    }
+    world.settle();
+    let counted = world.broker.clients.counted;
+    assert_eq!((counted.input_bytes, counted.memory_bytes, world.broker.clients()), (0, 0, 0));
+    assert_eq!(world.broker.clients.heartbeats.first(), None);
+}

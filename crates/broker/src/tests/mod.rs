@@ -1,0 +1,9 @@
+//! The broker as a whole, with a protocol of lines, sockets of vectors and a clock that stands still.
+
+mod codec;
+mod commits;
+mod deadlines;
+mod endings;
+mod flow;
+mod stops;
+mod world;

@@ -1,0 +1,218 @@
+//! The turn: what happened comes in, commands are carried out, deadlines pass, one batch is submitted, output that is
+//! durable leaves.
+
+use jobyard_engine::ClientId;
+use jobyard_log::{Batch, Log};
+
+use crate::Broker;
+use crate::client::{Client, Link};
+use crate::commit::BATCH_BYTES_MAX;
+use crate::drain::Stop;
+use crate::event::{Action, Clock, Event, Sleep};
+
+/// What a turn's events said that concerns more than one client.
+#[derive(Default)]
+pub(crate) struct News {
+    /// Clients that ended or are gone.
+    pub(crate) hung_up: Vec<ClientId>,
+    /// Whether someone has sent something that was not read yet.
+    pub(crate) unread: bool,
+    /// How often the process was told to stop.
+    pub(crate) stops: u32,
+}
+
+/// A read asks for at least so much, however little room is left for unfinished input.
+const READ_BYTES_MIN: usize = 4 << 10;
+
+/// A date may come sooner than the monotonic clock tells, if the wall clock is stepped.
+const DATE_SLEEP_MS_MAX: u64 = 1_000;
+
+impl<L: Log> Broker<L> {
+    /// One turn. Takes the events, adds the actions, and says when the next turn is due if nothing happens before; the answer to
+    /// an action is something that happens.
+    pub fn turn(&mut self, clock: Clock, events: &mut Vec<Event>, actions: &mut Vec<Action>) -> Sleep {
+        self.now = self.clock.now(clock);
+        if self.stop == Stop::Over {
+            events.clear();
+            return Sleep::Forever;
+        }
+        let news = self.take_in(events);
+        self.stop(news.stops);
+        self.hang_up(&news.hung_up);
+        self.run();
+        self.bound_input();
+        self.pass_deadlines(news.unread);
+        self.end_clients();
+        self.end_drain();
+        self.commit();
+        self.settle();
+        self.exit_when_done();
+        actions.append(&mut self.actions);
+        self.sleep()
+    }
+
+    /// Takes note of all that happened, before anything is done about it: nobody who is known to be gone is given a job.
+    fn take_in(&mut self, events: &mut Vec<Event>) -> News {
+        let now_ms = self.now.engine_ms;
+        let mut news = News::default();
+        for event in events.drain(..) {
+            match event {
+                Event::Accepted { client, listener } => self.accept(client, listener),
+                Event::Readable(client) => {
+                    news.unread = true;
+                    self.note(client, |client| client.readable = client.link == Link::Open);
+                }
+                Event::Received { client, bytes, more } => self.note(client, |client| {
+                    (client.reading, client.readable) = (false, more);
+                    client.receive(&bytes);
+                }),
+                Event::Ended(client) => {
+                    self.note(client, |client| client.end_input(Link::Ended, now_ms));
+                    news.hung_up.push(client);
+                }
+                Event::Gone(client) => {
+                    self.note(client, |client| client.end_input(Link::Gone, now_ms));
+                    news.hung_up.push(client);
+                }
+                Event::Writable(client) => self.note(client, |client| client.clogged = false),
+                Event::Wrote { client, count } => self.note(client, |client| client.wrote(count, now_ms)),
+                Event::Stop => news.stops += 1,
+                Event::Drain => self.draining = true,
+            }
+        }
+        news
+    }
+
+    fn accept(&mut self, id: ClientId, listener: usize) {
+        if self.clients.len() >= self.limits.clients_max || self.stop != Stop::No {
+            self.actions.push(Action::Close(id));
+            return;
+        }
+        let codec = self.doors[listener](self.now);
+        self.clients.add(id, codec);
+    }
+
+    /// Something happened to a client, if it is still known.
+    fn note(&mut self, id: ClientId, what: impl FnOnce(&mut Client)) {
+        if let Some(client) = self.clients.get_mut(id) {
+            what(client);
+            self.clients.change(id);
+            self.clients.recount(id);
+            self.clients.queue(id, &self.limits);
+        }
+    }
+
+    /// Gives each client that has something to decode its share, from where the last turn stopped.
+    fn run(&mut self) {
+        if self.starting() {
+            return;
+        }
+        for _ in 0..self.clients.queue.len() {
+            if self.engine.records().len() >= BATCH_BYTES_MAX {
+                return;
+            }
+            let Some(id) = self.clients.queue.pop_front() else { return };
+            self.run_client(id);
+        }
+    }
+
+    /// Ends sessions until the unfinished input of all clients is within its limit, the largest first. There is no telling
+    /// what was meant by an unfinished request, so it cannot be answered.
+    fn bound_input(&mut self) {
+        while self.clients.counted.input_bytes > self.limits.input_bytes_max
+            && let Some(id) = self.clients.largest_input()
+        {
+            self.end_session(id);
+            self.clients.recount(id);
+        }
+    }
+
+    /// Submits what was decided, if no batch is in flight; else it goes on filling the next.
+    pub(crate) fn commit(&mut self) {
+        self.commit.poll();
+        let free = !self.commit.in_flight() && self.commit.failure().is_none() && self.stop != Stop::Hurried;
+        if free && !self.engine.records().is_empty() {
+            let (engine_ms, wall_ms) = (self.now.engine_ms, self.now.wall_ms);
+            self.commit.submit(Batch { engine_ms, wall_ms, payload: self.engine.records() });
+            self.engine.clear_records();
+            self.commit.poll();
+        }
+    }
+
+    /// Releases and writes output, asks for input, and sets the timers of every client to which something happened.
+    fn settle(&mut self) {
+        self.held_back_until_ms = None;
+        if self.commit.failure().is_some() {
+            return;
+        }
+        let mut readers = Vec::new();
+        let mut changed = std::mem::take(&mut self.clients.changed);
+        changed.retain(|&id| self.settle_client(id, &mut readers));
+        // A client that stays on the list is still marked as being on it.
+        self.clients.changed = changed;
+        self.read(&readers);
+    }
+
+    /// Returns whether the client is to be settled in the next turn too.
+    fn settle_client(&mut self, id: ClientId, readers: &mut Vec<ClientId>) -> bool {
+        let starting = self.starting();
+        let Some(client) = self.clients.get_mut(id) else { return false };
+        client.output.release(self.commit.durable(), self.now.engine_ms);
+        if client.link != Link::Gone && !client.writing && !client.clogged && !client.output.sendable().is_empty() {
+            client.writing = true;
+            self.actions.push(Action::Write(id));
+        }
+        let withheld = client.output.withheld();
+        if client.serving() {
+            client.update_hold(starting || withheld || client.clogged_up(&self.limits), self.now.engine_ms);
+        }
+        if client.wants_read(&self.limits) && !starting {
+            client.reading = true;
+            readers.push(id);
+        }
+        if let Some(until_ms) = client.output.held_back_until_ms().filter(|&ms| ms > self.now.engine_ms) {
+            self.held_back_until_ms = Some(self.held_back_until_ms.map_or(until_ms, |ms| ms.min(until_ms)));
+        }
+        client.listed = withheld || starting;
+        let stays = client.listed;
+        self.clients.schedule(id, &self.limits);
+        self.clients.recount(id);
+        stays
+    }
+
+    /// Asks for input, for no more in all than there is room for.
+    fn read(&mut self, readers: &[ClientId]) {
+        let room = self.limits.input_bytes_max.saturating_sub(self.clients.counted.input_bytes);
+        let share = room / readers.len().max(1);
+        let at_most = share.max(READ_BYTES_MIN).min(self.limits.turn_bytes_max);
+        self.actions.extend(readers.iter().map(|&client| Action::Read { client, at_most }));
+    }
+
+    fn sleep(&self) -> Sleep {
+        if self.stop == Stop::Over {
+            return Sleep::Forever;
+        }
+        if !self.clients.queue.is_empty() || self.commit.in_flight() {
+            return Sleep::No;
+        }
+        let now = self.now;
+        let next = self.engine.next_deadline();
+        let until_date = |wall_ms: i64| {
+            let ms = u64::try_from(wall_ms.saturating_sub(now.wall_ms)).unwrap_or(0);
+            now.engine_ms.saturating_add(ms.min(DATE_SLEEP_MS_MAX))
+        };
+        let moments = [
+            next.engine_ms,
+            next.wall_ms.map(until_date),
+            self.clients.heartbeats.first().map(|(ms, _)| ms),
+            self.clients.farewells.first().map(|(ms, _)| ms),
+            self.held_back_until_ms,
+            self.stop.until_ms(),
+        ];
+        match moments.into_iter().flatten().min() {
+            None => Sleep::Forever,
+            Some(at_ms) if at_ms <= now.engine_ms => Sleep::No,
+            Some(at_ms) => Sleep::Millis(at_ms - now.engine_ms),
+        }
+    }
+}
