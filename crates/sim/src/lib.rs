@@ -1,1 +1,3 @@
-//! placeholder
+//! The naive model that the engine is compared with, and the simulated world.
+
+pub mod model;

@@ -1,0 +1,225 @@
+//! A second engine, written from `docs/engine.md` alone: vectors and linear scans, no index, no record, so
+//! that it can be seen to be right. It shares the engine's vocabulary and nothing else.
+
+mod enqueue;
+mod finish;
+mod group;
+mod job;
+mod lease;
+mod look;
+pub mod snapshot;
+mod tick;
+mod wait;
+
+use jobyard_engine::{
+    ClientId, Command, Counters, JobNumber, JobRef, LeaseId, Limits, NEVER_MS, NextDeadline, Now, QueueCounts,
+    QueueName, Refusal, Reply,
+};
+
+use job::{Job, State};
+use snapshot::{Due, QueueSnapshot, Snapshot};
+use wait::Waiting;
+
+/// Where replies go.
+pub type Answers<'x> = dyn FnMut(ClientId, Reply<'_>) + 'x;
+
+/// The whole of the queue, naively.
+#[derive(Clone, Debug)]
+pub struct Model {
+    limits: Limits,
+    epoch: u64,
+    leases_given: u64,
+    next_number: JobNumber,
+    /// The next number after a restart: numbers that a refused group skipped were seen by nobody.
+    next_number_kept: JobNumber,
+    next_place: u64,
+    /// By number, because that is the order in which they are put.
+    jobs: Vec<Job>,
+    /// The oldest first.
+    queues: Vec<QueueName>,
+    /// In the order in which they began.
+    waiting: Vec<Waiting>,
+    counters: Counters,
+}
+
+impl Model {
+    /// A model of a fresh engine.
+    #[must_use]
+    pub fn new(limits: Limits, epoch: u64) -> Model {
+        Model {
+            limits,
+            epoch,
+            leases_given: 0,
+            next_number: 1,
+            next_number_kept: 1,
+            next_place: 1,
+            jobs: Vec::new(),
+            queues: Vec::new(),
+            waiting: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Carries out one command.
+    pub fn handle(&mut self, now: Now, client: ClientId, command: Command, answers: &mut Answers<'_>) {
+        match command {
+            Command::Enqueue(job) => self.enqueue(now, client, &job, answers),
+            Command::Run { job, wait_ms } => self.run(now, client, *job, wait_ms, answers),
+            Command::Lease(request) => self.lease(now, client, *request, answers),
+            Command::Complete { job, by, result } => self.complete(now, client, &job, by, &result, answers),
+            Command::Fail { job, by, result } => self.fail(now, client, &job, by, &result, answers),
+            Command::Release { job } => self.release(now, client, &job, answers),
+            Command::Remove { job } => self.remove(now, client, &job, answers),
+            Command::Await { job, wait_ms } => self.await_result(now, client, &job, wait_ms, answers),
+            Command::Group(steps) => self.group(now, client, &steps, answers),
+            Command::Look(look) => self.look(client, &look, answers),
+        }
+        self.serve(now, answers);
+    }
+
+    /// The client's waiting command is answered as if its time had run out.
+    pub fn stop_waiting(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
+        if self.is_waiting(client) {
+            self.wait_ends(now, client, answers);
+        }
+        self.serve(now, answers);
+    }
+
+    /// The client is gone.
+    pub fn disconnect(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
+        let run_job = self.runs_for(client);
+        self.waiting.retain(|waiting| waiting.client != client);
+        let mut held: Vec<(LeaseId, JobNumber)> = Vec::new();
+        for job in &self.jobs {
+            if let (Some(lease), true) = (job.lease(), job.is_held_by(client)) {
+                held.push((lease.id, job.number));
+            }
+        }
+        held.sort();
+        for (_, number) in held {
+            self.holder_gone(now, number, answers);
+        }
+        if let Some(number) = run_job.filter(|&number| self.lives(number)) {
+            self.remove_run_if_not_leased(now, number, answers);
+        }
+        self.serve(now, answers);
+    }
+
+    /// The lease never reached its client.
+    pub fn undo_lease(&mut self, now: Now, number: JobNumber, lease: LeaseId, answers: &mut Answers<'_>) {
+        if self.lives(number) && self.job(number).lease().is_some_and(|current| current.id == lease) {
+            self.undo(now, number, answers);
+        }
+        self.serve(now, answers);
+    }
+
+    /// What is left after a crash, at `now`, in the next epoch.
+    pub fn restart(&mut self, now: Now) {
+        self.epoch += 1;
+        self.leases_given = 0;
+        self.next_number = self.next_number_kept;
+        self.waiting.clear();
+        self.counters = Counters::default();
+        for job in &mut self.jobs {
+            if job.lease().is_some_and(|lease| lease.holder.is_some()) {
+                job.state = State::Ready;
+            }
+        }
+        let run_jobs: Vec<JobNumber> = self.jobs.iter().filter(|job| job.runs).map(|job| job.number).collect();
+        let nobody: &mut Answers<'_> = &mut |_, _| unreachable!("nobody is connected yet");
+        for number in run_jobs {
+            self.removed(now, number, nobody);
+        }
+        self.tick(now, nobody);
+    }
+
+    /// When `tick` next has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> NextDeadline {
+        let wall_ms = self.jobs.iter().filter_map(|job| match job.state {
+            State::Delayed { until: Due::Wall(wall_ms), .. } => Some(wall_ms),
+            _ => None,
+        });
+        NextDeadline {
+            engine_ms: Some(self.next_engine_deadline()).filter(|&engine_ms| engine_ms != NEVER_MS),
+            wall_ms: wall_ms.min(),
+        }
+    }
+
+    /// Everything that can be seen.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let queues = self.queues.iter().map(|name| QueueSnapshot {
+            name: name.clone(),
+            ready: self.ready_in_order(name).iter().map(|job| job.number).collect(),
+            counts: self.counts(name),
+        });
+        Snapshot {
+            jobs: self.jobs.iter().map(Job::snapshot).collect(),
+            queues: queues.collect(),
+            waiting: self.waiting.iter().map(|waiting| waiting.client).collect(),
+        }
+    }
+
+    /// The number that the next enqueue gets.
+    #[must_use]
+    pub fn next_number(&self) -> JobNumber {
+        self.next_number
+    }
+
+    fn lives(&self, number: JobNumber) -> bool {
+        self.jobs.iter().any(|job| job.number == number)
+    }
+
+    fn job(&self, number: JobNumber) -> &Job {
+        self.jobs.iter().find(|job| job.number == number).expect("the job lives")
+    }
+
+    fn job_mut(&mut self, number: JobNumber) -> &mut Job {
+        self.jobs.iter_mut().find(|job| job.number == number).expect("the job lives")
+    }
+
+    fn find(&self, name: &JobRef) -> Result<JobNumber, Refusal> {
+        let called = |job: &&Job| match name {
+            JobRef::Number(number) => job.number == *number,
+            JobRef::Uuid(uuid) => job.uuid == *uuid,
+            JobRef::InQueue(uuid, queue) => job.uuid == *uuid && job.queue == *queue,
+        };
+        self.jobs.iter().find(called).map(|job| job.number).ok_or(Refusal::NoSuchJob)
+    }
+
+    /// Jobs whose blockers include this one, in the order in which they were put.
+    fn blocked_by(&self, number: JobNumber) -> Vec<JobNumber> {
+        self.jobs.iter().filter(|job| job.blockers.contains(&number)).map(|job| job.number).collect()
+    }
+
+    fn ready_in_order(&self, queue: &QueueName) -> Vec<&Job> {
+        let mut ready: Vec<&Job> = self.jobs.iter().filter(|job| job.queue == *queue && job.is_ready()).collect();
+        ready.sort_by_key(|job| job.order());
+        ready
+    }
+
+    fn counts(&self, queue: &QueueName) -> QueueCounts {
+        let mut counts = QueueCounts::default();
+        for job in self.jobs.iter().filter(|job| job.queue == *queue) {
+            match job.state {
+                State::Ready => counts.ready += 1,
+                State::Delayed { .. } => counts.delayed += 1,
+                State::Leased(_) => counts.leased += 1,
+                State::Blocked | State::Done(_) | State::Failed(_) => {}
+            }
+        }
+        counts
+    }
+
+    fn create_queue(&mut self, queue: &QueueName) {
+        if !self.queues.contains(queue) {
+            self.queues.push(queue.clone());
+        }
+    }
+
+    fn give_place(&mut self) -> u64 {
+        self.next_place += 1;
+        self.next_place - 1
+    }
+}

@@ -1,0 +1,202 @@
+//! Taking jobs: choosing one, how long a lease lasts, serving those who wait, and how a lease ends.
+
+use jobyard_engine::{
+    Choice, ClientId, Hold, JobNumber, JobRef, LeaseId, LeaseRequest, NEVER_MS, Now, OwnTime, Parting, QueueName,
+    Refusal, Reply, Wait,
+};
+
+use super::job::{Job, Lease, State};
+use super::snapshot::Due;
+use super::{Answers, Model};
+
+impl Model {
+    pub(super) fn lease(&mut self, now: Now, client: ClientId, request: LeaseRequest, answers: &mut Answers<'_>) {
+        let named = distinct(&request.queues);
+        if let Err(refusal) = self.check_lease(client, &request, &named) {
+            answers(client, Reply::Refused(refusal));
+            return;
+        }
+        if request.creates_queues {
+            for queue in &named {
+                self.create_queue(queue);
+            }
+        }
+        if self.offer(now, client, &request, answers) {
+            return;
+        }
+        match request.wait {
+            Wait::No | Wait::Millis(0) => answers(client, Reply::NoJob),
+            Wait::Millis(wait_ms) => self.wait_for_job(client, request, now.engine_ms.saturating_add(wait_ms)),
+            Wait::Forever => self.wait_for_job(client, request, NEVER_MS),
+        }
+    }
+
+    fn check_lease(&self, client: ClientId, request: &LeaseRequest, named: &[QueueName]) -> Result<(), Refusal> {
+        if named.len() > self.limits.queues_named_max {
+            return Err(Refusal::TooManyNamed);
+        }
+        let held = self.jobs.iter().filter(|job| job.is_held_by(client)).count();
+        if matches!(request.hold, Hold::Connection(_)) && held >= self.limits.held_max {
+            return Err(Refusal::TooManyHeld);
+        }
+        let new = named.iter().filter(|queue| !self.queues.contains(queue)).count();
+        if request.creates_queues && new > 0 && self.queues.len() + new > self.limits.queues_max {
+            return Err(Refusal::TooManyQueues);
+        }
+        Ok(())
+    }
+
+    /// Answers the request if one of its queues has a ready job.
+    fn offer(&mut self, now: Now, client: ClientId, request: &LeaseRequest, answers: &mut Answers<'_>) -> bool {
+        let Some(job) = self.choose(request, now.random) else {
+            return false;
+        };
+        let number = job.number;
+        if request.body_without.is_some_and(|byte| job.body.contains(&byte)) {
+            answers(client, Reply::Refused(Refusal::BodyUnfit));
+        } else {
+            self.take(now, client, number, request.hold);
+            let job = self.job(number);
+            let lease = job.lease().expect("it was just leased").id;
+            answers(client, Reply::Leased { job: job.view(), lease });
+        }
+        true
+    }
+
+    fn choose(&self, request: &LeaseRequest, random: u64) -> Option<&Job> {
+        let named = distinct(&request.queues);
+        let firsts: Vec<&Job> = named.iter().filter_map(|queue| self.ready_in_order(queue).first().copied()).collect();
+        match request.choice {
+            _ if firsts.is_empty() => None,
+            Choice::Best => firsts.into_iter().min_by_key(|job| job.order()),
+            Choice::InOrder => Some(firsts[0]),
+            Choice::Random => {
+                let number = random % u64::try_from(firsts.len()).expect("few queues");
+                Some(firsts[usize::try_from(number).expect("few queues")])
+            }
+        }
+    }
+
+    fn take(&mut self, now: Now, client: ClientId, number: JobNumber, hold: Hold) {
+        self.leases_given += 1;
+        self.counters.leased += 1;
+        let id = LeaseId(self.epoch << 40 | self.leases_given);
+        let length_ms = lease_length_ms(self.job(number).own_time, hold, self.limits.default_lease_ms);
+        let until_ms = now.engine_ms.saturating_add(length_ms.unwrap_or(NEVER_MS));
+        let holder = match hold {
+            Hold::Connection(parting) => Some((client, parting)),
+            Hold::Timed { .. } | Hold::For(_) | Hold::Endless => None,
+        };
+        let job = self.job_mut(number);
+        job.state = State::Leased(Lease { id, until_ms, holder });
+        if job.attempt_rule.is_some() {
+            job.attempts += 1;
+        }
+        self.run_is_leased(number, until_ms);
+    }
+
+    /// While some waiting client has a ready job in one of its queues, the one that began first gets one.
+    pub(super) fn serve(&mut self, now: Now, answers: &mut Answers<'_>) {
+        loop {
+            let first = self.waiting.iter().position(|waiting| {
+                waiting.lease_request().is_some_and(|request| self.choose(request, now.random).is_some())
+            });
+            let Some(first) = first else {
+                return;
+            };
+            let waiting = self.waiting.remove(first);
+            let request = waiting.lease_request().expect("it waits for a job");
+            self.offer(now, waiting.client, request, answers);
+        }
+    }
+
+    pub(super) fn release(&mut self, now: Now, client: ClientId, name: &JobRef, answers: &mut Answers<'_>) {
+        match self.find(name) {
+            Err(refusal) => answers(client, Reply::Refused(refusal)),
+            Ok(number) if !self.job(number).is_held_by(client) => answers(client, Reply::Refused(Refusal::NotHeld)),
+            Ok(number) => {
+                self.put_back(now, number, answers);
+                answers(client, Reply::Done);
+            }
+        }
+    }
+
+    /// The time of a lease ran out.
+    pub(super) fn lease_ran_out(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        if self.job(number).runs {
+            self.run_times_out(now, number, answers);
+        } else {
+            self.put_back(now, number, answers);
+        }
+    }
+
+    pub(super) fn holder_gone(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        let (_, parting) = self.job(number).lease().and_then(|lease| lease.holder).expect("it is held");
+        let parting_counts = self.job(number).failure_rule.as_ref().map(|rule| rule.parting_counts);
+        match (parting, parting_counts) {
+            (Parting::Release, _) | (Parting::Fail, Some(false)) => self.put_back(now, number, answers),
+            (Parting::Fail, Some(true)) => {
+                self.failed(now, number, &[], answers);
+            }
+            (Parting::Fail, None) => {
+                let rest_ms = self.limits.vanished_rest_ms;
+                self.end_lease(number);
+                self.job_mut(number).state = State::Delayed {
+                    until: Due::Engine(now.engine_ms.saturating_add(rest_ms)),
+                    shown_wall_ms: now.wall_ms.saturating_add_unsigned(rest_ms),
+                };
+                self.remove_forsaken_run(now, number, answers);
+            }
+        }
+    }
+
+    pub(super) fn undo(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        self.counters.leased = self.counters.leased.saturating_sub(1);
+        let job = self.job_mut(number);
+        if job.attempt_rule.is_some() {
+            job.attempts -= 1;
+        }
+        self.end_lease(number);
+        self.remove_forsaken_run(now, number, answers);
+    }
+
+    fn put_back(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        if self.job(number).attempts_reached() {
+            self.used_up(now, number, &[], answers);
+        } else {
+            self.end_lease(number);
+            self.remove_forsaken_run(now, number, answers);
+        }
+    }
+
+    /// A leased job is ready in its old place; another stays as it is.
+    pub(super) fn end_lease(&mut self, number: JobNumber) {
+        let job = self.job_mut(number);
+        if job.lease().is_some() {
+            job.state = State::Ready;
+            self.run_is_put_back(number);
+        }
+    }
+}
+
+fn distinct(queues: &[QueueName]) -> Vec<QueueName> {
+    let mut distinct: Vec<QueueName> = Vec::new();
+    for queue in queues {
+        if !distinct.contains(queue) {
+            distinct.push(queue.clone());
+        }
+    }
+    distinct
+}
+
+/// `None` is a lease without end.
+fn lease_length_ms(own_time: OwnTime, hold: Hold, default_ms: u64) -> Option<u64> {
+    match (own_time, hold) {
+        (OwnTime::Millis(own_ms), Hold::For(asked_ms)) => Some(own_ms.min(asked_ms)),
+        (OwnTime::Millis(own_ms), _) => Some(own_ms),
+        (_, Hold::For(asked_ms)) => Some(asked_ms),
+        (OwnTime::Unlimited, Hold::Timed { honours_unlimited: true }) => None,
+        (_, Hold::Timed { .. }) => Some(default_ms),
+        (_, Hold::Endless | Hold::Connection(_)) => None,
+    }
+}

@@ -1,0 +1,51 @@
+//! Questions, which change nothing.
+
+use jobyard_engine::{ClientId, JobView, Look, QueueName, QueueOrder, QueueView, Refusal, Reply, Which};
+
+use super::job::{Job, State};
+use super::{Answers, Model};
+
+impl Model {
+    pub(super) fn look(&self, client: ClientId, look: &Look, answers: &mut Answers<'_>) {
+        match look {
+            Look::Job(name) => match self.find(name) {
+                Err(refusal) => answers(client, Reply::Refused(refusal)),
+                Ok(number) => answers(client, Reply::Job(self.job(number).view())),
+            },
+            Look::Jobs { queue, .. } | Look::Queue(queue) if !self.queues.contains(queue) => {
+                answers(client, Reply::Refused(Refusal::NoSuchQueue));
+            }
+            Look::Jobs { queue, which, offset, count_max } => {
+                let jobs = match which {
+                    Which::Ready => self.ready_in_order(queue),
+                    Which::Delayed => self.delayed_in_order(queue),
+                };
+                let views: Vec<JobView<'_>> = jobs.into_iter().skip(*offset).take(*count_max).map(Job::view).collect();
+                answers(client, Reply::Jobs(&views));
+            }
+            Look::Queue(name) => answers(client, Reply::Queue(QueueView { name, counts: self.counts(name) })),
+            Look::Queues { order, nameable, offset, count_max } => {
+                let mut names: Vec<&QueueName> = self.queues.iter().filter(|name| nameable(name.as_bytes())).collect();
+                if *order == QueueOrder::Name {
+                    names.sort();
+                }
+                let views: Vec<QueueView<'_>> = (names.into_iter().skip(*offset).take(*count_max))
+                    .map(|name| QueueView { name, counts: self.counts(name) })
+                    .collect();
+                answers(client, Reply::Queues(&views));
+            }
+            Look::Server => answers(client, Reply::Server(self.counters)),
+        }
+    }
+
+    fn delayed_in_order(&self, queue: &QueueName) -> Vec<&Job> {
+        let mut delayed: Vec<(i64, u64, &Job)> = Vec::new();
+        for job in self.jobs.iter().filter(|job| job.queue == *queue) {
+            if let State::Delayed { shown_wall_ms, .. } = job.state {
+                delayed.push((shown_wall_ms, job.place, job));
+            }
+        }
+        delayed.sort_by_key(|&(shown_wall_ms, place, _)| (shown_wall_ms, place));
+        delayed.into_iter().map(|(_, _, job)| job).collect()
+    }
+}

@@ -1,0 +1,87 @@
+//! What falls due: dates on the wall clock, and everything else on engine time.
+
+use jobyard_engine::{JobNumber, NEVER_MS, Now};
+
+use super::job::{Job, State};
+use super::snapshot::Due;
+use super::{Answers, Model};
+
+impl Model {
+    /// Does what fell due up to `now`.
+    pub fn tick(&mut self, now: Now, answers: &mut Answers<'_>) {
+        self.wake_dates(now);
+        self.serve(now, answers);
+        loop {
+            let engine_ms = self.next_engine_deadline();
+            if engine_ms == NEVER_MS || engine_ms > now.engine_ms {
+                return;
+            }
+            self.tick_at(Now { engine_ms, ..now }, answers);
+        }
+    }
+
+    fn wake_dates(&mut self, now: Now) {
+        let mut due: Vec<(i64, JobNumber)> = Vec::new();
+        for job in &self.jobs {
+            if let State::Delayed { until: Due::Wall(wall_ms), .. } = job.state
+                && wall_ms <= now.wall_ms
+            {
+                due.push((wall_ms, job.number));
+            }
+        }
+        due.sort_unstable();
+        for (_, number) in due {
+            let job = self.job_mut(number);
+            job.state = State::Ready;
+            job.begin_lifetime_at_date(now);
+        }
+    }
+
+    /// The earliest moment of engine time that matters to any job or any waiting client.
+    pub(super) fn next_engine_deadline(&self) -> u64 {
+        let expiries = self.jobs.iter().map(|job| job.expires_ms);
+        let leases = self.jobs.iter().filter_map(Job::lease).map(|lease| lease.until_ms);
+        let delays = self.jobs.iter().map(delay_ends_ms);
+        let waits = self.waiting.iter().map(|waiting| waiting.until_ms);
+        expiries.chain(leases).chain(delays).chain(waits).min().unwrap_or(NEVER_MS)
+    }
+
+    /// All that falls due at this moment of engine time.
+    fn tick_at(&mut self, now: Now, answers: &mut Answers<'_>) {
+        let is_due = |moment_ms: u64| moment_ms <= now.engine_ms;
+        for number in self.numbers() {
+            if self.lives(number) && is_due(self.job(number).expires_ms) {
+                self.expired(now, number, answers);
+            }
+        }
+        for number in self.numbers() {
+            if self.lives(number) && self.job(number).lease().is_some_and(|lease| is_due(lease.until_ms)) {
+                self.lease_ran_out(now, number, answers);
+            }
+        }
+        for number in self.numbers() {
+            if is_due(delay_ends_ms(self.job(number))) {
+                self.job_mut(number).state = State::Ready;
+            }
+        }
+        self.serve(now, answers);
+        for client in self.waits_over(now) {
+            // An end before this one may have removed the job that this client waits for.
+            if self.is_waiting(client) {
+                self.wait_ends(now, client, answers);
+            }
+        }
+        self.serve(now, answers);
+    }
+
+    fn numbers(&self) -> Vec<JobNumber> {
+        self.jobs.iter().map(|job| job.number).collect()
+    }
+}
+
+fn delay_ends_ms(job: &Job) -> u64 {
+    match job.state {
+        State::Delayed { until: Due::Engine(engine_ms), .. } => engine_ms,
+        _ => NEVER_MS,
+    }
+}

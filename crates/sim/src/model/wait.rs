@@ -1,0 +1,172 @@
+//! Clients that wait: for a job, for a result, or for the job they run.
+
+use jobyard_engine::{ClientId, JobNumber, JobRef, LeaseRequest, Now, Refusal, Reply};
+
+use super::job::State;
+use super::{Answers, Model};
+
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub client: ClientId,
+    pub until_ms: u64,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Job(LeaseRequest),
+    Result(JobNumber),
+    /// While the job is leased, `until_ms` is the lease's end; that end, not the wait's, is what counts then.
+    Run {
+        number: JobNumber,
+        /// When it should have been leased for the first time.
+        unleased_until_ms: u64,
+    },
+}
+
+impl Waiting {
+    pub fn lease_request(&self) -> Option<&LeaseRequest> {
+        match &self.what {
+            What::Job(request) => Some(request),
+            What::Result(_) | What::Run { .. } => None,
+        }
+    }
+
+    fn is_for(&self, number: JobNumber) -> bool {
+        match self.what {
+            What::Job(_) => false,
+            What::Result(job) | What::Run { number: job, .. } => job == number,
+        }
+    }
+
+    fn runs(&self) -> Option<JobNumber> {
+        match self.what {
+            What::Run { number, .. } => Some(number),
+            What::Job(_) | What::Result(_) => None,
+        }
+    }
+}
+
+impl Model {
+    /// Whether the client waits for something.
+    #[must_use]
+    pub fn is_waiting(&self, client: ClientId) -> bool {
+        self.waiting.iter().any(|waiting| waiting.client == client)
+    }
+
+    pub(super) fn wait_for_job(&mut self, client: ClientId, request: LeaseRequest, until_ms: u64) {
+        self.waiting.push(Waiting { client, until_ms, what: What::Job(request) });
+    }
+
+    pub(super) fn wait_for_run(&mut self, now: Now, client: ClientId, number: JobNumber, wait_ms: u64) {
+        let until_ms = now.engine_ms.saturating_add(wait_ms);
+        self.waiting.push(Waiting { client, until_ms, what: What::Run { number, unleased_until_ms: until_ms } });
+    }
+
+    pub(super) fn await_result(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        name: &JobRef,
+        wait_ms: u64,
+        answers: &mut Answers<'_>,
+    ) {
+        let number = match self.find(name) {
+            Err(refusal) => return answers(client, Reply::Refused(refusal)),
+            Ok(number) => number,
+        };
+        let job = self.job(number);
+        match &job.state {
+            State::Done(result) => answers(client, Reply::Result { uuid: job.uuid, success: true, result }),
+            State::Failed(result) => answers(client, Reply::Result { uuid: job.uuid, success: false, result }),
+            _ if wait_ms == 0 => answers(client, Reply::TimedOut),
+            _ => {
+                let until_ms = now.engine_ms.saturating_add(wait_ms);
+                self.waiting.push(Waiting { client, until_ms, what: What::Result(number) });
+            }
+        }
+    }
+
+    /// Answers all who wait for this job, its runner too: with its result, or that it is gone.
+    pub(super) fn answer_waiting(
+        &mut self,
+        number: JobNumber,
+        result: Option<(bool, &[u8])>,
+        answers: &mut Answers<'_>,
+    ) {
+        let uuid = self.job(number).uuid;
+        for waiting in self.waiting.extract_if(.., |waiting| waiting.is_for(number)) {
+            let reply = match result {
+                Some((success, result)) => Reply::Result { uuid, success, result },
+                None => Reply::Refused(Refusal::NoSuchJob),
+            };
+            answers(waiting.client, reply);
+        }
+    }
+
+    /// Those whose wait ends at `now`, in the order in which they began.
+    pub(super) fn waits_over(&self, now: Now) -> Vec<ClientId> {
+        let over = self.waiting.iter().filter(|waiting| {
+            waiting.until_ms <= now.engine_ms && waiting.runs().is_none_or(|number| self.job(number).lease().is_none())
+        });
+        over.map(|waiting| waiting.client).collect()
+    }
+
+    /// The client waits no longer, and is told so.
+    pub(super) fn wait_ends(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
+        let position = self.waiting.iter().position(|waiting| waiting.client == client).expect("it waits");
+        match self.waiting.remove(position).what {
+            What::Job(_) => answers(client, Reply::NoJob),
+            What::Result(_) => answers(client, Reply::TimedOut),
+            What::Run { number, .. } => {
+                answers(client, Reply::TimedOut);
+                self.remove_run_if_not_leased(now, number, answers);
+            }
+        }
+    }
+
+    pub(super) fn runs_for(&self, client: ClientId) -> Option<JobNumber> {
+        self.waiting.iter().find(|waiting| waiting.client == client).and_then(Waiting::runs)
+    }
+
+    pub(super) fn run_is_leased(&mut self, run_job: JobNumber, lease_until_ms: u64) {
+        for waiting in &mut self.waiting {
+            if waiting.runs() == Some(run_job) {
+                waiting.until_ms = lease_until_ms;
+            }
+        }
+    }
+
+    /// It is waited for until its lease would have ended, or until it should have been leased if that is later.
+    pub(super) fn run_is_put_back(&mut self, run_job: JobNumber) {
+        for waiting in &mut self.waiting {
+            if let What::Run { number, unleased_until_ms } = waiting.what
+                && number == run_job
+            {
+                waiting.until_ms = waiting.until_ms.max(unleased_until_ms);
+            }
+        }
+    }
+
+    /// A run job whose lease came to its end is removed, waited for or not.
+    pub(super) fn run_times_out(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        for waiting in self.waiting.extract_if(.., |waiting| waiting.runs() == Some(number)) {
+            answers(waiting.client, Reply::TimedOut);
+        }
+        self.removed(now, number, answers);
+    }
+
+    pub(super) fn remove_run_if_not_leased(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        if self.job(number).lease().is_none() {
+            self.removed(now, number, answers);
+        }
+    }
+
+    /// A run job that nobody waits for goes when its lease is over.
+    pub(super) fn remove_forsaken_run(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+        let is_waited_for = self.waiting.iter().any(|waiting| waiting.runs() == Some(number));
+        if self.job(number).runs && !is_waited_for {
+            self.removed(now, number, answers);
+        }
+    }
+}
