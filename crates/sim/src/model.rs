@@ -7,21 +7,16 @@ mod group;
 mod job;
 mod lease;
 mod look;
-pub mod snapshot;
 mod tick;
 mod wait;
 
 use jobyard_engine::{
-    ClientId, Command, Counters, JobNumber, JobRef, LeaseId, Limits, NEVER_MS, NextDeadline, Now, QueueCounts,
-    QueueName, Refusal, Reply,
+    Answers, ClientId, Command, Counters, Due, JobNumber, JobRef, LeaseId, Limits, NEVER_MS, NextDeadline, Now,
+    QueueCounts, QueueName, QueueSnapshot, Refusal, Snapshot,
 };
 
 use job::{Job, State};
-use snapshot::{Due, QueueSnapshot, Snapshot};
 use wait::Waiting;
-
-/// Where replies go.
-pub type Answers<'x> = dyn FnMut(ClientId, Reply<'_>) + 'x;
 
 /// The whole of the queue, naively.
 #[derive(Clone, Debug)]
@@ -119,7 +114,6 @@ impl Model {
         self.leases_given = 0;
         self.next_number = self.next_number_kept;
         self.waiting.clear();
-        self.counters = Counters::default();
         for job in &mut self.jobs {
             if job.lease().is_some_and(|lease| lease.holder.is_some()) {
                 job.state = State::Ready;
@@ -131,6 +125,7 @@ impl Model {
             self.removed(now, number, nobody);
         }
         self.tick(now, nobody);
+        self.counters = Counters::default();
     }
 
     /// When `tick` next has something to do.

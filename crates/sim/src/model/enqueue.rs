@@ -1,10 +1,9 @@
 //! Putting jobs: `Enqueue` and `Run`, and what follows when the last blocker goes.
 
-use jobyard_engine::{Blocker, ClientId, JobNumber, NewJob, Now, Refusal, Reply, Start};
+use jobyard_engine::{Answers, Blocker, ClientId, Due, JobNumber, NewJob, Now, Refusal, Reply, Start};
 
+use super::Model;
 use super::job::{Job, State};
-use super::snapshot::Due;
-use super::{Answers, Model};
 
 impl Model {
     pub(super) fn enqueue(&mut self, now: Now, client: ClientId, new: &NewJob, answers: &mut Answers<'_>) {

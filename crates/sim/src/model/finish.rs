@@ -1,10 +1,9 @@
 //! How a job ends: completed, failed, used up, removed, expired.
 
-use jobyard_engine::{Backoff, By, ClientId, JobNumber, JobRef, Now, Refusal, Reply, UsedUp};
+use jobyard_engine::{Answers, Backoff, By, ClientId, Due, JobNumber, JobRef, Now, Refusal, Reply, UsedUp};
 
+use super::Model;
 use super::job::State;
-use super::snapshot::Due;
-use super::{Answers, Model};
 
 impl Model {
     pub(super) fn complete(

@@ -1,8 +1,8 @@
 //! All steps or none.
 
-use jobyard_engine::{By, ClientId, JobNumber, Now, Refusal, Reply, Step};
+use jobyard_engine::{Answers, By, ClientId, JobNumber, Now, Refusal, Reply, Step};
 
-use super::{Answers, Model};
+use super::Model;
 
 impl Model {
     pub(super) fn group(&mut self, now: Now, client: ClientId, steps: &[Step], answers: &mut Answers<'_>) {

@@ -1,11 +1,9 @@
 //! A job as the model keeps it: one flat struct that never forgets anything.
 
 use jobyard_engine::{
-    AttemptRule, ClientId, DateRank, FailureRule, JobNumber, JobView, LeaseId, NEVER_MS, NewJob, Now, OwnTime, Parting,
-    QueueName, Start, StateView, Uuid,
+    AttemptRule, ClientId, DateRank, Due, FailureRule, JobNumber, JobSnapshot, JobView, LeaseId, NEVER_MS, NewJob, Now,
+    OwnTime, Parting, QueueName, Start, StateView, Uuid,
 };
-
-use super::snapshot::{Due, JobSnapshot};
 
 #[derive(Clone, Debug)]
 pub(super) struct Job {

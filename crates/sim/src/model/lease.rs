@@ -1,13 +1,12 @@
 //! Taking jobs: choosing one, how long a lease lasts, serving those who wait, and how a lease ends.
 
 use jobyard_engine::{
-    Choice, ClientId, Hold, JobNumber, JobRef, LeaseId, LeaseRequest, NEVER_MS, Now, OwnTime, Parting, QueueName,
-    Refusal, Reply, Wait,
+    Answers, Choice, ClientId, Due, Hold, JobNumber, JobRef, LeaseId, LeaseRequest, NEVER_MS, Now, OwnTime, Parting,
+    QueueName, Refusal, Reply, Wait,
 };
 
+use super::Model;
 use super::job::{Job, Lease, State};
-use super::snapshot::Due;
-use super::{Answers, Model};
 
 impl Model {
     pub(super) fn lease(&mut self, now: Now, client: ClientId, request: LeaseRequest, answers: &mut Answers<'_>) {
@@ -32,7 +31,7 @@ impl Model {
     }
 
     fn check_lease(&self, client: ClientId, request: &LeaseRequest, named: &[QueueName]) -> Result<(), Refusal> {
-        if named.len() > self.limits.queues_named_max {
+        if request.queues.len() > self.limits.queues_named_max {
             return Err(Refusal::TooManyNamed);
         }
         let held = self.jobs.iter().filter(|job| job.is_held_by(client)).count();

@@ -1,9 +1,9 @@
 //! Questions, which change nothing.
 
-use jobyard_engine::{ClientId, JobView, Look, QueueName, QueueOrder, QueueView, Refusal, Reply, Which};
+use jobyard_engine::{Answers, ClientId, JobView, Look, QueueName, QueueOrder, QueueView, Refusal, Reply, Which};
 
+use super::Model;
 use super::job::{Job, State};
-use super::{Answers, Model};
 
 impl Model {
     pub(super) fn look(&self, client: ClientId, look: &Look, answers: &mut Answers<'_>) {

@@ -1,10 +1,9 @@
 //! What falls due: dates on the wall clock, and everything else on engine time.
 
-use jobyard_engine::{JobNumber, NEVER_MS, Now};
+use jobyard_engine::{Answers, Due, JobNumber, NEVER_MS, Now};
 
+use super::Model;
 use super::job::{Job, State};
-use super::snapshot::Due;
-use super::{Answers, Model};
 
 impl Model {
     /// Does what fell due up to `now`.

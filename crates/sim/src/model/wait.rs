@@ -1,9 +1,9 @@
 //! Clients that wait: for a job, for a result, or for the job they run.
 
-use jobyard_engine::{ClientId, JobNumber, JobRef, LeaseRequest, Now, Refusal, Reply};
+use jobyard_engine::{Answers, ClientId, JobNumber, JobRef, LeaseRequest, Now, Refusal, Reply};
 
+use super::Model;
 use super::job::State;
-use super::{Answers, Model};
 
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {

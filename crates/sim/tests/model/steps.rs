@@ -1,0 +1,332 @@
+//! Steps of a random run. They name jobs, clients and times by where these will stand when the step comes, so
+//! that a run still makes sense when steps before it are left out.
+
+use jobyard_engine::{
+    AttemptRule, Backoff, By, Choice, DateRank, FailureRule, Hold, LeaseRequest, NewJob, OwnTime, Parting, QueueName,
+    QueueOrder, Start, UsedUp, Wait, Which,
+};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+/// One more name than there may be queues.
+pub const QUEUES: [&[u8]; 5] = [b"amber", b"birch", b"cedar", b"", b"elm\xff"];
+pub const CLIENTS: usize = 5;
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A command of the client in this seat, or of the next one that does not wait.
+    Ask { seat: usize, random: u64, ask: Ask },
+    /// The client in this seat waits no longer.
+    StopWaiting { seat: usize },
+    /// The client in this seat leaves; a new one takes the seat.
+    Disconnect { seat: usize },
+    /// The lease given so many leases ago did not reach its client.
+    UndoLease { ago: usize },
+    /// Time passes, and the engine is not told before the next step.
+    Pass(Jump),
+    /// Time passes, and the engine does what fell due.
+    Tick { jump: Jump, random: u64 },
+    /// A crash, a while, and a start from the records.
+    Restart(Jump),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Jump {
+    Millis(u64),
+    /// To the next deadline of engine time, or so far beside it.
+    Deadline(i64),
+    /// To the next date, or so far beside it.
+    Date(i64),
+    /// Only the wall clock moves.
+    WallSteps(i64),
+}
+
+#[derive(Clone, Debug)]
+pub enum Ask {
+    Enqueue(Draft),
+    Run { draft: Draft, wait_ms: u64 },
+    Lease(LeaseRequest),
+    Complete { target: Target, by: By, result: u8 },
+    Fail { target: Target, by: By, result: u8 },
+    Release(Target),
+    Remove(Target),
+    Await { target: Target, wait_ms: u64 },
+    Group(Vec<GroupStep>),
+    Look(LookAt),
+}
+
+#[derive(Clone, Debug)]
+pub enum GroupStep {
+    Enqueue(Draft),
+    Complete(Target),
+    Invalid,
+}
+
+/// Questions without the function pointer that a real one holds.
+#[derive(Clone, Debug)]
+pub enum LookAt {
+    Job(Target),
+    Jobs { queue: usize, which: Which, offset: usize, count_max: usize },
+    Queue(usize),
+    Queues { order: QueueOrder, all: bool, offset: usize, count_max: usize },
+    Server,
+}
+
+/// A job to be put. The date in `rules` is counted from the wall clock's time.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub rules: Box<NewJob>,
+    pub uuid: Option<DraftUuid>,
+    pub blockers: Vec<DraftBlocker>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum DraftUuid {
+    /// One of a few.
+    Own(u8),
+    /// Of the shape of one that the engine makes.
+    OfJob(Pick),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum DraftBlocker {
+    Job(Pick),
+    Previous(usize),
+}
+
+/// Which job is meant, and how it is named.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub pick: Pick,
+    pub form: Form,
+}
+
+/// Which job is meant.
+#[derive(Clone, Copy, Debug)]
+pub enum Pick {
+    /// One that the asker holds.
+    Held(usize),
+    /// One that is leased or held.
+    Leased(usize),
+    /// Any that lives.
+    Living(usize),
+    /// One of the last numbers, living or not.
+    Recent(u64),
+    /// The next number, or a later one.
+    Future(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    Number,
+    Uuid,
+    InItsQueue,
+    InQueue(usize),
+}
+
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+    vec(step(), 1..1_000)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let seat = || 0..CLIENTS;
+    prop_oneof![
+        600 => (seat(), any_random(), ask()).prop_map(|(seat, random, ask)| Step::Ask { seat, random, ask }),
+        20 => seat().prop_map(|seat| Step::StopWaiting { seat }),
+        25 => seat().prop_map(|seat| Step::Disconnect { seat }),
+        25 => (0..4_usize).prop_map(|ago| Step::UndoLease { ago }),
+        60 => jump().prop_map(Step::Pass),
+        160 => (jump(), any_random()).prop_map(|(jump, random)| Step::Tick { jump, random }),
+        6 => jump().prop_map(Step::Restart),
+    ]
+}
+
+fn any_random() -> impl Strategy<Value = u64> {
+    prop_oneof![0..6_u64, Just(u64::MAX)]
+}
+
+fn jump() -> impl Strategy<Value = Jump> {
+    prop_oneof![
+        2 => Just(Jump::Millis(0)),
+        2 => Just(Jump::Millis(1)),
+        3 => (2..40_u64).prop_map(Jump::Millis),
+        6 => Just(Jump::Deadline(0)),
+        3 => prop_oneof![Just(-1_i64), Just(1_i64)].prop_map(Jump::Deadline),
+        3 => (-1..=1_i64).prop_map(Jump::Date),
+        2 => (-300..300_i64).prop_map(Jump::WallSteps),
+        1 => (1_000..100_000_u64).prop_map(Jump::Millis),
+    ]
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    let by = || prop_oneof![Just(By::Anyone), Just(By::Holder)];
+    prop_oneof![
+        20 => draft().prop_map(Ask::Enqueue),
+        6 => (draft(), wait_ms()).prop_map(|(draft, wait_ms)| Ask::Run { draft, wait_ms }),
+        26 => lease_request().prop_map(Ask::Lease),
+        8 => (target(), by(), 0..3_u8).prop_map(|(target, by, result)| Ask::Complete { target, by, result }),
+        12 => (target(), by(), 0..3_u8).prop_map(|(target, by, result)| Ask::Fail { target, by, result }),
+        5 => target().prop_map(Ask::Release),
+        4 => target().prop_map(Ask::Remove),
+        6 => (target(), wait_ms()).prop_map(|(target, wait_ms)| Ask::Await { target, wait_ms }),
+        8 => vec(group_step(), 0..=5).prop_map(Ask::Group),
+        8 => look().prop_map(Ask::Look),
+    ]
+}
+
+fn wait_ms() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => Just(0), 2 => Just(1), 6 => 2..120_u64, 1 => Just(u64::MAX)]
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let uuid = prop_oneof![4 => (0..4_u8).prop_map(DraftUuid::Own), 1 => pick().prop_map(DraftUuid::OfJob)];
+    let blocker = prop_oneof![
+        5 => pick().prop_map(DraftBlocker::Job),
+        2 => (0..4_usize).prop_map(DraftBlocker::Previous),
+    ];
+    let blockers = prop_oneof![3 => Just(Vec::new()), 2 => vec(blocker, 1..=3)];
+    (rules(), option::weighted(0.3, uuid), blockers).prop_map(|(rules, uuid, blockers)| Draft {
+        rules: Box::new(rules),
+        uuid,
+        blockers,
+    })
+}
+
+fn rules() -> impl Strategy<Value = NewJob> {
+    let body = prop_oneof![4 => Just(&b"plain"[..]), 1 => Just(&b"two\nlines"[..]), 1 => Just(&b""[..])];
+    let urgency =
+        prop_oneof![6 => Just(0_i128), 1 => Just(1), 1 => Just(-1), 1 => Just(i128::MAX), 1 => Just(i128::MIN)];
+    let own_time = prop_oneof![
+        4 => Just(OwnTime::None),
+        2 => Just(OwnTime::Unlimited),
+        4 => (1..60_u64).prop_map(OwnTime::Millis),
+        1 => prop_oneof![Just(0_u64), Just(u64::MAX)].prop_map(OwnTime::Millis),
+    ];
+    let lifetime_ms = prop_oneof![8 => 1..400_u64, 1 => Just(0_u64), 1 => Just(u64::MAX)];
+    let attempts = option::weighted(0.8, 1..=3_u32).prop_map(|max| AttemptRule { max });
+    (
+        queue(),
+        body,
+        urgency,
+        option::weighted(0.1, Just("named")),
+        own_time,
+        start(),
+        option::weighted(0.4, lifetime_ms),
+        option::weighted(0.4, attempts),
+        option::weighted(0.6, failure_rule()),
+    )
+        .prop_map(|(queue, body, urgency, name, own_time, start, lifetime_ms, attempts, failures)| NewJob {
+            urgency,
+            name: name.map(Into::into),
+            own_time,
+            start,
+            lifetime_ms,
+            attempts,
+            failures,
+            ..NewJob::plain(queue, body.into())
+        })
+}
+
+fn start() -> impl Strategy<Value = Start> {
+    let rank = prop_oneof![Just(DateRank::Ahead), Just(DateRank::Behind)];
+    let wall_ms = prop_oneof![1 => Just(0_i64), 1 => Just(1), 4 => -300..0_i64, 8 => 0..300_i64, 1 => 1_000..9_000_i64];
+    prop_oneof![
+        3 => Just(Start::Now),
+        1 => (wall_ms, rank).prop_map(|(wall_ms, rank)| Start::At { wall_ms, rank }),
+    ]
+}
+
+fn failure_rule() -> impl Strategy<Value = FailureRule> {
+    let used_up = prop_oneof![Just(UsedUp::Remove), Just(UsedUp::Keep), queue().prop_map(UsedUp::MoveTo)];
+    let backoff = prop_oneof![Just(Backoff::None), Just(Backoff::Quartic)];
+    (option::weighted(0.8, 0..3_u64), backoff, used_up, any::<bool>()).prop_map(
+        |(allowed, backoff, used_up, parting_counts)| FailureRule { allowed, backoff, used_up, parting_counts },
+    )
+}
+
+fn lease_request() -> impl Strategy<Value = LeaseRequest> {
+    let choice = prop_oneof![Just(Choice::Best), Just(Choice::InOrder), Just(Choice::Random)];
+    let parting = prop_oneof![Just(Parting::Release), Just(Parting::Fail)];
+    let hold = prop_oneof![
+        5 => parting.prop_map(Hold::Connection),
+        3 => any::<bool>().prop_map(|honours_unlimited| Hold::Timed { honours_unlimited }),
+        2 => prop_oneof![8 => 1..60_u64, 1 => Just(0_u64), 1 => Just(u64::MAX)].prop_map(Hold::For),
+        1 => Just(Hold::Endless),
+    ];
+    let wait = prop_oneof![3 => Just(Wait::No), 4 => wait_ms().prop_map(Wait::Millis), 1 => Just(Wait::Forever)];
+    let queues = prop_oneof![20 => vec(queue(), 1..=4), 1 => vec(queue(), 0..=6)];
+    (queues, choice, hold, wait, any::<bool>(), option::weighted(0.15, Just(b'\n'))).prop_map(
+        |(queues, choice, hold, wait, creates_queues, body_without)| LeaseRequest {
+            queues,
+            choice,
+            hold,
+            wait,
+            creates_queues,
+            body_without,
+        },
+    )
+}
+
+fn group_step() -> impl Strategy<Value = GroupStep> {
+    prop_oneof![
+        12 => draft().prop_map(GroupStep::Enqueue),
+        5 => (0..3_usize, form()).prop_map(|(held, form)| {
+            GroupStep::Complete(Target { pick: Pick::Held(held), form })
+        }),
+        2 => target().prop_map(GroupStep::Complete),
+        1 => Just(GroupStep::Invalid),
+    ]
+}
+
+fn look() -> impl Strategy<Value = LookAt> {
+    let which = prop_oneof![Just(Which::Ready), Just(Which::Delayed)];
+    let order = prop_oneof![Just(QueueOrder::Created), Just(QueueOrder::Name)];
+    let offset = || prop_oneof![3 => Just(0_usize), 1 => 1..4_usize];
+    let count_max = || prop_oneof![1 => 0..3_usize, 3 => Just(100_usize)];
+    prop_oneof![
+        target().prop_map(LookAt::Job),
+        (0..QUEUES.len(), which, offset(), count_max()).prop_map(|(queue, which, offset, count_max)| LookAt::Jobs {
+            queue,
+            which,
+            offset,
+            count_max
+        }),
+        (0..QUEUES.len()).prop_map(LookAt::Queue),
+        (order, any::<bool>(), offset(), count_max()).prop_map(|(order, all, offset, count_max)| LookAt::Queues {
+            order,
+            all,
+            offset,
+            count_max
+        }),
+        Just(LookAt::Server),
+    ]
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    (pick(), form()).prop_map(|(pick, form)| Target { pick, form })
+}
+
+fn pick() -> impl Strategy<Value = Pick> {
+    prop_oneof![
+        4 => (0..3_usize).prop_map(Pick::Held),
+        4 => (0..8_usize).prop_map(Pick::Leased),
+        6 => (0..40_usize).prop_map(Pick::Living),
+        2 => (1..30_u64).prop_map(Pick::Recent),
+        1 => (0..2_u64).prop_map(Pick::Future),
+    ]
+}
+
+fn form() -> impl Strategy<Value = Form> {
+    prop_oneof![
+        6 => Just(Form::Number),
+        3 => Just(Form::Uuid),
+        2 => Just(Form::InItsQueue),
+        1 => (0..QUEUES.len()).prop_map(Form::InQueue),
+    ]
+}
+
+fn queue() -> impl Strategy<Value = QueueName> {
+    prop_oneof![6 => Just(0), 4 => Just(1), 3 => Just(2), 2 => Just(3), 1 => Just(4)]
+        .prop_map(|index: usize| QueueName::new(QUEUES[index]))
+}
