@@ -134,10 +134,14 @@ impl Engine {
             let first = self.store.queues.get(queue).waiting.first_key_value();
             let Some((&first, &client)) = first else { continue };
             if first == ticket {
-                let Some(Want::Lease(want)) = self.end_wait(client) else {
-                    unreachable!("who stands in a queue's line waits for a job");
+                // Chosen while it still waits: its other queues may exist only as long.
+                let number = self.waiting.get(client).and_then(|waiter| match &waiter.want {
+                    Want::Lease(want) => self.choose(now, want),
+                    Want::Result(_) | Want::Run { .. } => None,
+                });
+                let (Some(number), Some(Want::Lease(want))) = (number, self.end_wait(client)) else {
+                    unreachable!("who is first in the line of a queue with a ready job gets one");
                 };
-                let number = self.choose(now, &want).expect("one of its queues has a ready job");
                 self.lease(now, client, number, &want, answers);
             }
             self.line_up(queue, &mut ahead);
