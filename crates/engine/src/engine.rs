@@ -104,7 +104,12 @@ impl Engine {
     /// The client is gone: its waiting command is dropped, and what it holds ends.
     pub fn disconnect(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
         if let Some(want) = self.end_wait(client) {
-            self.time_out(now, client, &want, &mut |_, _| {});
+            // Others may wait for the job that it ran.
+            self.time_out(now, client, &want, &mut |to, reply| {
+                if to != client {
+                    answers(to, reply);
+                }
+            });
         }
         let held: Vec<JobNumber> =
             self.store.held.get(&client).map_or_else(Vec::new, |held| held.values().copied().collect());

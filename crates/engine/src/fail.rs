@@ -45,7 +45,8 @@ impl Engine {
             return;
         };
         let (counts, held, until_ms) = (job.counts_attempts(), is_held(job.state), lease_end_ms(job.state));
-        self.counters.leased -= 1;
+        // A lease from before a restart was not counted since.
+        self.counters.leased = self.counters.leased.saturating_sub(1);
         if held && !counts {
             self.store.set_state(number, State::Ready);
         } else {
