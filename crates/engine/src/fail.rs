@@ -87,7 +87,7 @@ impl Engine {
     /// A lease ends without a failure: the job is ready in its old place, unless its attempts are used up.
     fn put_back(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
         let job = self.store.job(number);
-        if job.attempts_used_up() && !job.runs() {
+        if job.attempts_used_up() {
             return self.use_up(now, number, &[], answers);
         }
         let until_ms = lease_end_ms(job.state);
