@@ -1,6 +1,6 @@
 //! Leases that end without the job being done: failures, releases, lost holders, time.
 
-use crate::command::{Backoff, By, JobRef, Parting};
+use crate::command::{Backoff, By, JobRef, Parting, UsedUp};
 use crate::engine::{Answers, Engine};
 use crate::job::State;
 use crate::names::{ClientId, JobNumber, LeaseId};
@@ -69,6 +69,9 @@ impl Engine {
             return false;
         };
         if job.attempts_used_up() || failures > rule.allowed.unwrap_or(0) {
+            if rule.used_up == UsedUp::Keep {
+                self.commit(Record::Failure { number });
+            }
             self.use_up(now, number, result, answers);
             return true;
         }
