@@ -44,7 +44,7 @@ impl Store {
                 self.count_attempt(number);
                 self.set_state(number, State::Leased { lease, until_ms });
             }
-            Record::Counted { number } => self.count_attempt(number),
+            Record::Counted { number } => self.apply_counted(number),
             Record::Undone { number } => {
                 self.uncount_attempt(number);
                 self.set_state(number, State::Ready);
@@ -130,6 +130,14 @@ impl Store {
         let job = self.jobs.remove(number).expect("a job that is removed was there");
         if let Some(uuid) = job.rare.and_then(|rare| rare.uuid) {
             self.uuids.remove(&uuid);
+        }
+    }
+
+    fn apply_counted(&mut self, number: JobNumber) {
+        self.count_attempt(number);
+        // In recovery: that an earlier lease ran out was not written, and it must not use up this attempt.
+        if self.job(number).lease().is_some() {
+            self.set_state(number, State::Ready);
         }
     }
 
