@@ -125,7 +125,7 @@ impl Engine {
                 let shown_wall_ms = now.wall_ms.saturating_add_unsigned(rest_ms);
                 let rested = now.engine_ms.saturating_add(rest_ms);
                 self.commit(Record::Rested { number, until_ms: rested, shown_wall_ms });
-                self.resume_run(now, number, until_ms, answers);
+                self.resume_run(now, number, Some(until_ms), answers);
             }
             (Parting::Release, _) | (Parting::Fail, Some(_)) => self.put_back(now, number, answers),
         }
@@ -145,11 +145,11 @@ fn is_held(state: State) -> bool {
     matches!(state, State::Held { .. })
 }
 
-/// When a lease ends by itself; long ago if there is none.
-fn lease_end_ms(state: State) -> u64 {
+/// When a job's lease, if it has one, ends by itself.
+fn lease_end_ms(state: State) -> Option<u64> {
     match state {
-        State::Leased { until_ms, .. } | State::Held { until_ms, .. } => until_ms,
-        _ => 0,
+        State::Leased { until_ms, .. } | State::Held { until_ms, .. } => Some(until_ms),
+        _ => None,
     }
 }
 

@@ -81,10 +81,10 @@ impl Engine {
 
     /// A job that is run is no longer leased, and not finished: its client waits until the lease would
     /// have ended, or for as long as the job may go unleased. Without a client the job goes.
-    pub(crate) fn resume_run(&mut self, now: Now, number: JobNumber, lease_ms: u64, answers: &mut Answers<'_>) {
-        if !self.store.job(number).runs() {
+    pub(crate) fn resume_run(&mut self, now: Now, number: JobNumber, lease_ms: Option<u64>, answers: &mut Answers<'_>) {
+        let Some(lease_ms) = lease_ms.filter(|_| self.store.job(number).runs()) else {
             return;
-        }
+        };
         let Some(client) = self.waiting.runner(number) else {
             return self.remove(now, number, answers);
         };
