@@ -38,8 +38,8 @@ pub(crate) fn write_as_value(out: &mut Vec<u8>, body: &[u8]) {
     }
 }
 
-/// A name as text. Bytes that are no UTF-8 show as U+FFFD: JSON has no way to say them, and a name that
-/// is shown differently from how it was put is better than a job that nobody can take.
+/// A name as text. Bytes that are no UTF-8 would show as U+FFFD; a queue is shown to those who named it, and JSON
+/// cannot name such a one, so this changes no name in practice.
 pub(crate) fn text(name: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(name)
 }
