@@ -7,7 +7,8 @@ use crate::timers::Timer;
 
 impl Engine {
     /// Does what fell due up to `now`: dates first, then engine deadlines in order of time. At one
-    /// time jobs come first, then the waiting are served, then waits end.
+    /// time jobs come first, then the waiting are served, then the wait that began first ends; this may
+    /// free a job, so that all of it begins again before the next wait ends.
     pub fn tick(&mut self, now: Now, answers: &mut Answers<'_>) {
         while let Some(number) = self.store.timers.due_date(now.wall_ms) {
             self.wake(now, number);
@@ -17,8 +18,10 @@ impl Engine {
             let then = Now { engine_ms: at_ms, ..now };
             self.jobs_fall_due(then, answers);
             self.serve(then, answers);
-            self.waits_end(then, answers);
-            self.serve(then, answers);
+            if self.first_wait_ends(then, answers) {
+                self.jobs_fall_due(then, answers);
+                self.serve(then, answers);
+            }
         }
     }
 
@@ -33,11 +36,13 @@ impl Engine {
         }
     }
 
-    fn waits_end(&mut self, then: Now, answers: &mut Answers<'_>) {
-        while let Some((_, Timer::WaitEnd(ticket))) = self.store.timers.due(then.engine_ms) {
-            let client = self.waiting.client(ticket).expect("a wait that ends is known");
-            let want = self.end_wait(client).expect("looked at above");
-            self.time_out(then, client, &want, answers);
-        }
+    fn first_wait_ends(&mut self, then: Now, answers: &mut Answers<'_>) -> bool {
+        let Some((_, Timer::WaitEnd(ticket))) = self.store.timers.due(then.engine_ms) else {
+            return false;
+        };
+        let client = self.waiting.client(ticket).expect("a wait that ends is known");
+        let want = self.end_wait(client).expect("looked at above");
+        self.time_out(then, client, &want, answers);
+        true
     }
 }
