@@ -227,7 +227,9 @@ impl Client {
     pub(crate) fn end_session(&mut self, now_ms: u64) {
         self.phase = Phase::Ending;
         self.moved_ms = now_ms;
+        // What an unfinished request took is given back at once.
         self.input = Input::default();
+        self.codec = Box::new(Mute);
         self.waiting = false;
         self.fed = false;
     }
@@ -277,8 +279,25 @@ impl Client {
         }
     }
 
+    /// Input that is no whole request yet, or was not looked at yet.
+    pub(crate) fn unfinished_bytes(&self) -> usize {
+        self.input.len() + self.codec.unfinished_bytes()
+    }
+
     /// The memory its buffers take.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Client>() + size_of::<ClientId>() + self.input.memory_bytes() + self.output.memory_bytes()
+        let buffers = self.input.memory_bytes() + self.codec.unfinished_bytes() + self.output.memory_bytes();
+        size_of::<Client>() + size_of::<ClientId>() + buffers
     }
+}
+
+/// The codec of a session that is over: it is asked for nothing, and keeps nothing.
+struct Mute;
+
+impl Codec for Mute {
+    fn decode(&mut self, _input: &mut Input, _out: &mut Vec<u8>, _context: &Context<'_>) -> Next {
+        Next::Close
+    }
+
+    fn encode(&mut self, _reply: &Reply<'_>, _out: &mut Vec<u8>, _context: &Context<'_>) {}
 }

@@ -78,7 +78,7 @@ impl Clients {
     }
 
     /// Queues the client at the back, if it has something to decode.
-    pub(crate) fn queue(&mut self, id: ClientId, limits: &Limits) {
+    pub(crate) fn queue_up(&mut self, id: ClientId, limits: &Limits) {
         if let Some(client) = self.by_id.get_mut(&id)
             && !client.queued
             && client.runnable(limits)
@@ -139,7 +139,7 @@ impl Clients {
     /// Counts again what the client takes.
     pub(crate) fn recount(&mut self, id: ClientId) {
         let Some(client) = self.by_id.get_mut(&id) else { return };
-        let now = Counted { input_bytes: client.input.len(), memory_bytes: client.memory_bytes() };
+        let now = Counted { input_bytes: client.unfinished_bytes(), memory_bytes: client.memory_bytes() };
         let before = std::mem::replace(&mut client.counted, now);
         self.counted.input_bytes = self.counted.input_bytes + now.input_bytes - before.input_bytes;
         self.counted.memory_bytes = self.counted.memory_bytes + now.memory_bytes - before.memory_bytes;
@@ -147,7 +147,7 @@ impl Clients {
 
     /// The client with the most unfinished input; of several the one that came first.
     pub(crate) fn largest_input(&self) -> Option<ClientId> {
-        let by_size = self.by_id.iter().map(|(&id, client)| (client.input.len(), std::cmp::Reverse(id)));
+        let by_size = self.by_id.iter().map(|(&id, client)| (client.unfinished_bytes(), std::cmp::Reverse(id)));
         by_size.max().map(|(_, std::cmp::Reverse(id))| id)
     }
 }

@@ -63,7 +63,7 @@ impl<L: Log> Broker<L> {
             } else {
                 client.finish(self.now.engine_ms);
                 self.clients.change(id);
-                self.clients.queue(id, &self.limits);
+                self.clients.queue_up(id, &self.limits);
             }
         }
     }

@@ -231,7 +231,7 @@ impl<L: Log> Broker<L> {
         for id in std::mem::take(&mut self.answered) {
             let not_before_ms = held_back.filter(|(held, _)| *held == id).map_or(0, |(_, ms)| ms);
             lost.append(&mut self.seal(id, not_before_ms));
-            self.clients.queue(id, &self.limits);
+            self.clients.queue_up(id, &self.limits);
         }
         for (number, lease) in lost {
             self.undo_lease(number, lease);

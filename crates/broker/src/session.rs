@@ -48,7 +48,7 @@ impl<L: Log> Broker<L> {
             client.queued = false;
         }
         self.clients.recount(id);
-        self.clients.queue(id, &self.limits);
+        self.clients.queue_up(id, &self.limits);
     }
 
     /// There is no whole request left. If none can follow, the session is over.

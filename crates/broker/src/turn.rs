@@ -98,7 +98,7 @@ impl<L: Log> Broker<L> {
             what(client);
             self.clients.change(id);
             self.clients.recount(id);
-            self.clients.queue(id, &self.limits);
+            self.clients.queue_up(id, &self.limits);
         }
     }
 

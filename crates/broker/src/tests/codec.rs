@@ -5,14 +5,16 @@ use jobyard_protocols::{Codec, Context, Input, Line, Next};
 
 /// `put QUEUE BODY`, `get QUEUE` (held until the connection ends), `keep QUEUE` (for ever), `lease QUEUE MS`,
 /// `wait QUEUE MS`, `rm NUMBER`, `len QUEUE`, `run QUEUE MS`, `await NUMBER MS`; without the engine: `echo TEXT`, `fill BYTES`, `health`, `bye`.
+/// `hoard` keeps all that follows for ever, as a part of a request that never becomes whole.
 pub(super) struct Lines {
+    hoard: Option<Vec<u8>>,
     heartbeat_ms: Option<u64>,
     deadline_ms: u64,
 }
 
 impl Lines {
     pub(super) fn new(heartbeat_ms: Option<u64>, now: Now) -> Self {
-        Lines { heartbeat_ms, deadline_ms: now.engine_ms + heartbeat_ms.unwrap_or(0) }
+        Lines { hoard: None, heartbeat_ms, deadline_ms: now.engine_ms + heartbeat_ms.unwrap_or(0) }
     }
 
     fn alive(&mut self, context: &Context<'_>) {
@@ -22,6 +24,11 @@ impl Lines {
 
 impl Codec for Lines {
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
+        if let Some(hoard) = &mut self.hoard {
+            hoard.extend_from_slice(input.bytes());
+            input.consume(input.len());
+            return Next::More;
+        }
         let Line::Whole(len) = input.line(usize::MAX) else { return Next::More };
         let line = String::from_utf8(input.bytes()[..len].to_vec()).unwrap();
         input.consume(len + 1);
@@ -30,6 +37,7 @@ impl Codec for Lines {
         match words[..] {
             ["echo", ..] => out.extend_from_slice(format!("{}\n", &line[5..]).as_bytes()),
             ["fill", bytes] => out.extend(std::iter::repeat_n(b'.', bytes.parse().unwrap())),
+            ["hoard"] => self.hoard = Some(Vec::new()),
             ["health"] => out.extend_from_slice(format!("{:?}\n", context.health).as_bytes()),
             ["bye"] => {
                 out.extend_from_slice(b"bye\n");
@@ -60,6 +68,10 @@ impl Codec for Lines {
         if !input.is_empty() {
             out.extend_from_slice(b"cut short\n");
         }
+    }
+
+    fn unfinished_bytes(&self) -> usize {
+        self.hoard.as_ref().map_or(0, Vec::len)
     }
 
     fn deadline_ms(&self) -> Option<u64> {

@@ -1,5 +1,8 @@
 //! Shares, order and back-pressure.
 
+use jobyard_engine::Limits;
+use jobyard_log::MemoryLog;
+
 use super::world::{LIVELY, PLAIN, World};
 use crate::event::{Action, Sleep};
 
@@ -136,6 +139,39 @@ fn of_too_much_unfinished_input_the_largest_goes() {
     assert_eq!(world.broker.clients.counted.input_bytes, 400);
     let carol = world.connect(PLAIN);
     assert_eq!(world.ask(carol, "get q\n"), "job 1 one\n", "what bob held ended with his session");
+}
+
+#[test]
+fn what_a_codec_keeps_of_an_unfinished_request_counts_too() {
+    let mut world = World::limited(|limits| limits.input_bytes_max = 1_000);
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.ask(alice, &format!("hoard\n{}", "a".repeat(600)));
+    assert_eq!(world.broker.clients.counted.input_bytes, 600);
+    world.ask(bob, &"b".repeat(401));
+    assert!(world.socket(alice).finished && !world.socket(bob).finished);
+    assert_eq!(world.broker.clients.counted.input_bytes, 401);
+}
+
+#[test]
+fn a_batch_that_is_full_is_submitted_before_more_is_carried_out() {
+    let mut world = World::open(Limits { turn_bytes_max: 32 << 20, ..Limits::default() }, MemoryLog::new(7, 10));
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.settle();
+    world.send(bob, "put q small\n");
+    world.turn();
+    world.turn();
+    assert!(world.broker.commit.in_flight());
+    world.send(alice, &format!("put q {}\nput q after\n", "x".repeat(17 << 20)));
+    world.turn();
+    world.turn();
+    let full = world.broker.engine.records().len();
+    assert!(full > 17 << 20);
+    world.send(bob, "put q more\n");
+    world.turn();
+    world.turn();
+    assert_eq!(world.broker.engine.records().len(), full, "nothing more is decided meanwhile");
+    world.settle();
+    assert_eq!((world.hear(alice), world.hear(bob)), ("put 2\nput 3\n".into(), "put 1\nput 4\n".into()));
 }
 
 #[test]
