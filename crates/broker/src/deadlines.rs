@@ -5,10 +5,39 @@ use jobyard_log::Log;
 
 use crate::Broker;
 
+/// Engine times of the last looks at the sockets, the newest first.
+///
+/// Several turns may follow one look: those whose events are all answers to actions. So a turn is known to follow a
+/// look of its own if the clock was read anew, or if nothing at all had happened.
+#[derive(Debug)]
+pub(crate) struct Looks([u64; 3]);
+
+impl Looks {
+    pub(crate) fn new(now_ms: u64) -> Self {
+        Looks([now_ms; 3])
+    }
+
+    /// A turn begins.
+    pub(crate) fn turn(&mut self, now_ms: u64, nothing_happened: bool) {
+        if now_ms != self.0[0] || nothing_happened {
+            self.0 = [now_ms, self.0[0], self.0[1]];
+        }
+    }
+
+    /// Up to when all that had arrived was read, a turn's share from each client: later deadlines must wait, for what would
+    /// keep them may have arrived in time.
+    ///
+    /// What had arrived by one look is known at the next, and read in the turn after that. So after a stall, wherever it
+    /// struck, leases and heartbeats are looked at only when those who may have renewed them were heard.
+    fn heard_until_ms(&self, unread: bool) -> u64 {
+        self.0[if unread { 2 } else { 1 }]
+    }
+}
+
 impl<L: Log> Broker<L> {
     /// Does what fell due, in order of time; at one moment the engine's answers come first, and count as a sign of life.
     pub(crate) fn pass_deadlines(&mut self, unread: bool) {
-        let horizon_ms = self.horizon_ms(unread);
+        let horizon_ms = self.looks.heard_until_ms(unread);
         loop {
             let silent = self.clients.next_silent(horizon_ms, &self.limits);
             let until_ms = silent.map_or(horizon_ms, |(at_ms, _)| at_ms);
@@ -24,17 +53,6 @@ impl<L: Log> Broker<L> {
                 self.end_session(id);
             }
         }
-        self.recent_ms = [self.now.engine_ms, self.recent_ms[0]];
-    }
-
-    /// Up to when all that had arrived was read, a turn's share from each client: later deadlines must wait, for what would
-    /// keep them may have arrived in time.
-    ///
-    /// What had arrived by the time of one turn is known in the next, and read in the one after it. If nothing is known to be
-    /// unread, then all that had arrived by the last turn is read. So after a stall, wherever it struck, leases
-    /// and heartbeats are looked at only when those who may have renewed them were heard.
-    fn horizon_ms(&self, unread: bool) -> u64 {
-        self.recent_ms[usize::from(unread)]
     }
 
     fn tick(&mut self, until_ms: u64) {

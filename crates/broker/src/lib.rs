@@ -27,6 +27,7 @@ use jobyard_protocols::{Codec, Context, Health, Listener, Options};
 use crate::clients::Clients;
 use crate::clock::{EngineClock, LastBatch};
 use crate::commit::Commit;
+use crate::deadlines::Looks;
 use crate::drain::Stop;
 
 pub use crate::commit::Failure;
@@ -99,8 +100,7 @@ pub struct Broker<L> {
     clock: EngineClock,
     /// What time it is in this turn.
     now: Now,
-    /// When the last turn was, and the one before it, on engine time.
-    recent_ms: [u64; 2],
+    looks: Looks,
     started_wall_ms: i64,
     /// What recovery decided. Nobody is read before it is durable.
     recovered: Position,
@@ -144,7 +144,7 @@ impl<L: Log> Broker<L> {
             clients: Clients::default(),
             clock: time,
             now,
-            recent_ms: [now.engine_ms; 2],
+            looks: Looks::new(now.engine_ms),
             started_wall_ms: clock.wall_ms,
             recovered: claim.tail,
             draining: false,

@@ -30,12 +30,16 @@ const DATE_SLEEP_MS_MAX: u64 = 1_000;
 impl<L: Log> Broker<L> {
     /// One turn. Takes the events, adds the actions, and says when the next turn is due if nothing happens before; the answer to
     /// an action is something that happens.
+    ///
+    /// The clock is read after each look at the sockets. Turns that follow the same look, because there are answers to actions,
+    /// are given the same time.
     pub fn turn(&mut self, clock: Clock, events: &mut Vec<Event>, actions: &mut Vec<Action>) -> Sleep {
         self.now = self.clock.now(clock);
         if self.stop == Stop::Over {
             events.clear();
             return Sleep::Forever;
         }
+        self.looks.turn(self.now.engine_ms, events.is_empty());
         let news = self.take_in(events);
         self.stop(news.stops);
         self.hang_up(&news.hung_up);

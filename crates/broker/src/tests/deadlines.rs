@@ -79,6 +79,24 @@ fn after_a_stall_what_had_arrived_counts_before_what_fell_due() {
 }
 
 #[test]
+fn a_stall_between_a_look_at_the_sockets_and_one_at_the_clock_costs_nobody_a_lease() {
+    let mut world = World::new();
+    let (alice, bob) = (world.connect(PLAIN), world.connect(LIVELY));
+    world.ask(bob, "put q one\nlease q 500\n");
+    world.hear(bob);
+    world.send(alice, "len q\nlen q\n");
+    world.stall(10_000);
+    // What bob has sent meanwhile is not known before alice was read and answered.
+    world.turn();
+    world.turn();
+    world.turn();
+    assert_eq!(world.hear(alice), "len 0 1\nlen 0 1\n");
+    world.send(bob, "rm 1\nlen q\n");
+    world.settle();
+    assert_eq!(world.hear(bob), "done\nlen 0 0\n");
+}
+
+#[test]
 fn a_lease_that_ran_out_during_a_stall_ends_once_all_was_heard() {
     let mut world = World::new();
     let bob = world.connect(PLAIN);
