@@ -1,3 +1,7 @@
-//! The naive model that the engine is compared with, and the simulated world.
+//! The naive model that the engine is compared with, and the simulated world: what is plugged into the broker where
+//! the server plugs in sockets, files and time.
+//!
+//! Absent here: the server, real clocks, real sockets.
 
 pub mod model;
+pub mod transcript;

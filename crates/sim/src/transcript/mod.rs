@@ -1,0 +1,15 @@
+//! Transcripts: text files that say what clients send and what they must hear, and the player that
+//! holds a server to them. The format is described in `docs/transcripts.md`.
+
+mod escape;
+#[cfg(test)]
+mod fake_world;
+mod limits;
+mod parse;
+mod player;
+mod world;
+
+pub use escape::{escape, unescape};
+pub use parse::{Line, ListenerSetup, ParseError, Setup, Step, Transcript};
+pub use player::{Cut, Failure, play};
+pub use world::{Trouble, World};
