@@ -120,6 +120,9 @@ impl Player<'_> {
     }
 
     fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), String> {
+        if self.world.closed(client, false).map_err(|trouble| trouble.to_string())? {
+            return Err(format!("{client} cannot send: the server has closed the connection"));
+        }
         let pieces = pieces(self.cut, bytes.len(), &mut self.random);
         self.happens(format!("{client}>> {}", shown(bytes)), |world| {
             let mut rest = bytes;

@@ -14,16 +14,17 @@ pub trait World {
     /// If the server takes no more clients.
     fn open(&mut self, client: &str, listener: usize) -> Result<(), Trouble>;
 
-    /// Sends bytes, as one piece, and lets the server work a little.
+    /// Sends bytes, as one piece, and lets the server work a little. If the server has closed the connection
+    /// meanwhile, they go nowhere.
     ///
     /// # Errors
-    /// If the connection is gone.
+    /// If the client never was.
     fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), Trouble>;
 
     /// The client sends nothing more, but still reads.
     ///
     /// # Errors
-    /// If the connection is gone.
+    /// If the client never was.
     fn end(&mut self, client: &str) -> Result<(), Trouble>;
 
     /// The client closes its connection altogether, also if the server has closed it before.
