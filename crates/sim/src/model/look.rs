@@ -32,7 +32,7 @@ impl Model {
                 let views: Vec<QueueView<'_>> = (names.into_iter().skip(*offset).take(*count_max))
                     .map(|name| QueueView { name, counts: self.counts(name) })
                     .collect();
-                answers(client, Reply::Queues(&views));
+                answers(client, Reply::Queues { queues: &views, counters: self.counters });
             }
             Look::Server => answers(client, Reply::Server(self.counters)),
         }

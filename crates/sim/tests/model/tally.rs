@@ -74,7 +74,7 @@ pub fn reply_label(reply: &Reply<'_>) -> String {
         Reply::Job(_) => "Job".into(),
         Reply::Jobs(_) => "Jobs".into(),
         Reply::Queue(_) => "Queue".into(),
-        Reply::Queues(_) => "Queues".into(),
+        Reply::Queues { .. } => "Queues".into(),
         Reply::Server(_) => "Server".into(),
         Reply::Refused(refusal) => format!("Refused({refusal:?})"),
     }
