@@ -105,6 +105,7 @@ await driveNodeRedis('node-redis with RESP2', { RESP: 2 });
 await driveNodeRedis('node-redis with RESP3', { RESP: 3 });
 await driveNodeRedis('node-redis with name and password', { name: 'worker-1', username: 'default', password: 'any' });
 await driveIoredis('ioredis with defaults', {});
+await driveIoredis('ioredis with RESP2', { protocol: 2 });
 await driveIoredis('ioredis with name and password', { connectionName: 'worker-1', username: 'default', password: 'any' });
 
 const { dependencies } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8'));

@@ -275,7 +275,7 @@ fn unfit_name(out: &mut Vec<u8>) -> Next {
 fn write_commands(out: &mut Vec<u8>) {
     write_array(COMMANDS.len(), out);
     for (name, words, flag, _) in COMMANDS {
-        let key = if words > 1 { 1 } else { 0 };
+        let key = usize::from(words > 1);
         write_array(6, out);
         write_bulk(name.as_bytes(), out);
         out.extend_from_slice(format!(":{words}\r\n").as_bytes());
