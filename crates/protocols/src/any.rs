@@ -157,6 +157,13 @@ impl Codec for Any {
         }
     }
 
+    fn unfinished_bytes(&self) -> usize {
+        match &self.state {
+            State::Speaking(codec) => codec.unfinished_bytes(),
+            State::Undecided { .. } | State::Chosen(_) => 0,
+        }
+    }
+
     fn deadline_ms(&self) -> Option<u64> {
         match &self.state {
             State::Speaking(codec) => codec.deadline_ms(),
@@ -291,6 +298,14 @@ mod tests {
         assert!(matches!(next, Next::Answered), "{next:?}");
         assert_eq!(client.said(), "-CLIENT-ERROR Unknown command\r\n");
         assert_eq!(client.any.deadline_ms(), None);
+    }
+
+    #[test]
+    fn what_its_protocol_keeps_is_counted() {
+        let mut client = Client::new();
+        assert_eq!(client.any.unfinished_bytes(), 0);
+        assert!(matches!(client.send(b"ATOMIC\nPUSH {\"name\":\"a\"}\n", Health::Ready), Next::More));
+        assert!(client.any.unfinished_bytes() > 0);
     }
 
     #[test]

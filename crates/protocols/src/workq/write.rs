@@ -292,7 +292,8 @@ mod tests {
         let queue = QueueView { name: &name, counts: QueueCounts { ready: 3, delayed: 2, leased: 1 } };
         let expected = "+OK 1\r\nping 2\r\nready-len 3\r\nscheduled-len 2\r\n";
         assert_eq!(said(&Reply::Queue(queue), Dialect::Document), expected);
-        assert_eq!(said(&Reply::Queues(&[queue]), Dialect::Document), expected);
+        let list = Reply::Queues { queues: &[queue], counters: Counters::default() };
+        assert_eq!(said(&list, Dialect::Document), expected);
         let counters = Counters { evicted: 9, ..Counters::default() };
         assert_eq!(
             said(&Reply::Server(counters), Dialect::Document),
