@@ -84,6 +84,9 @@ impl Model {
     pub fn disconnect(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
         let run_job = self.runs_for(client);
         self.waiting.retain(|waiting| waiting.client != client);
+        if let Some(number) = run_job {
+            self.remove_run_if_not_leased(now, number, answers);
+        }
         let mut held: Vec<(LeaseId, JobNumber)> = Vec::new();
         for job in &self.jobs {
             if let (Some(lease), true) = (job.lease(), job.is_held_by(client)) {
@@ -93,9 +96,6 @@ impl Model {
         held.sort();
         for (_, number) in held {
             self.holder_gone(now, number, answers);
-        }
-        if let Some(number) = run_job.filter(|&number| self.lives(number)) {
-            self.remove_run_if_not_leased(now, number, answers);
         }
         self.serve(now, answers);
     }

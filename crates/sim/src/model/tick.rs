@@ -45,36 +45,35 @@ impl Model {
         expiries.chain(leases).chain(delays).chain(waits).min().unwrap_or(NEVER_MS)
     }
 
-    /// All that falls due at this moment of engine time.
+    /// What falls due at this moment of engine time: of the jobs all, of the waits one, the first. If there
+    /// are more, the next round does them, so that nobody goes away with nothing while there is a job.
     fn tick_at(&mut self, now: Now, answers: &mut Answers<'_>) {
-        let is_due = |moment_ms: u64| moment_ms <= now.engine_ms;
-        for number in self.numbers() {
-            if self.lives(number) && is_due(self.job(number).expires_ms) {
-                self.expired(now, number, answers);
-            }
-        }
-        for number in self.numbers() {
-            if self.lives(number) && self.job(number).lease().is_some_and(|lease| is_due(lease.until_ms)) {
-                self.lease_ran_out(now, number, answers);
-            }
-        }
-        for number in self.numbers() {
-            if is_due(delay_ends_ms(self.job(number))) {
-                self.job_mut(number).state = State::Ready;
-            }
-        }
+        self.jobs_fall_due(now, answers);
         self.serve(now, answers);
-        for client in self.waits_over(now) {
-            // An end before this one may have removed the job that this client waits for.
-            if self.is_waiting(client) {
-                self.wait_ends(now, client, answers);
-            }
+        if let Some(client) = self.first_wait_over(now) {
+            self.wait_ends(now, client, answers);
+            self.jobs_fall_due(now, answers);
+            self.serve(now, answers);
         }
-        self.serve(now, answers);
     }
 
-    fn numbers(&self) -> Vec<JobNumber> {
-        self.jobs.iter().map(|job| job.number).collect()
+    fn jobs_fall_due(&mut self, now: Now, answers: &mut Answers<'_>) {
+        let is_due = |moment_ms: u64| moment_ms <= now.engine_ms;
+        loop {
+            if let Some(number) = self.first(|job| is_due(job.expires_ms)) {
+                self.expired(now, number, answers);
+            } else if let Some(number) = self.first(|job| job.lease().is_some_and(|lease| is_due(lease.until_ms))) {
+                self.lease_ran_out(now, number, answers);
+            } else if let Some(number) = self.first(|job| is_due(delay_ends_ms(job))) {
+                self.job_mut(number).state = State::Ready;
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn first(&self, fits: impl Fn(&Job) -> bool) -> Option<JobNumber> {
+        self.jobs.iter().find(|job| fits(job)).map(|job| job.number)
     }
 }
 

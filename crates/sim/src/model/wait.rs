@@ -104,12 +104,12 @@ impl Model {
         }
     }
 
-    /// Those whose wait ends at `now`, in the order in which they began.
-    pub(super) fn waits_over(&self, now: Now) -> Vec<ClientId> {
-        let over = self.waiting.iter().filter(|waiting| {
+    /// Of those whose wait is over, the one that began first.
+    pub(super) fn first_wait_over(&self, now: Now) -> Option<ClientId> {
+        let over = self.waiting.iter().find(|waiting| {
             waiting.until_ms <= now.engine_ms && waiting.runs().is_none_or(|number| self.job(number).lease().is_none())
         });
-        over.map(|waiting| waiting.client).collect()
+        over.map(|waiting| waiting.client)
     }
 
     /// The client waits no longer, and is told so.

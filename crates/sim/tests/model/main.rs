@@ -8,27 +8,30 @@ mod tally;
 mod world;
 
 use std::cell::RefCell;
-use std::env;
+use std::{env, panic};
 
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use steps::Step;
 
-const CASES: u32 = 100;
+const CASES: u32 = 200;
 
 #[test]
 fn the_engine_does_what_the_model_does() {
     let config = config();
     let is_whole = config.cases >= CASES;
     let tally = RefCell::new(tally::Tally::default());
+    // The panics of runs that fail are part of their story; printed one by one they would bury it.
+    let loud = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
     let outcome = TestRunner::new(config)
         .run(&steps::steps(), |steps| world::play(&steps, &mut tally.borrow_mut()).map_err(TestCaseError::fail));
-    match outcome {
-        Ok(()) => {}
-        Err(TestError::Fail(_, steps)) => {
-            let (steps, story) = shorten(steps);
-            panic!("{story}\n{steps:#?}");
-        }
-        Err(TestError::Abort(why)) => panic!("{why}"),
+    let outcome = outcome.map_err(|error| match error {
+        TestError::Fail(_, steps) => shorten(steps),
+        TestError::Abort(why) => why.to_string(),
+    });
+    panic::set_hook(loud);
+    if let Err(story) = outcome {
+        panic!("{story}");
     }
     let tally = tally.into_inner();
     assert!(!is_whole || tally.missing().is_empty(), "never happened: {:#?}\n{}", tally.missing(), tally.lines());
@@ -49,7 +52,7 @@ fn config() -> Config {
 
 /// Leaves out whatever can be left out of a run that fails. Proptest passes over it once; what it then
 /// made simpler often allows more.
-fn shorten(mut steps: Vec<Step>) -> (Vec<Step>, String) {
+fn shorten(mut steps: Vec<Step>) -> String {
     let mut story = fails(&steps).expect("the same steps fail again");
     loop {
         let before = steps.len();
@@ -61,7 +64,7 @@ fn shorten(mut steps: Vec<Step>) -> (Vec<Step>, String) {
             }
         }
         if steps.len() == before {
-            return (steps, story);
+            return story;
         }
     }
 }
