@@ -3,7 +3,7 @@
 use jobyard_engine::{Choice, Command, Hold, JobRef, LeaseRequest, Look, NewJob, Now, Parting, QueueName, Reply, Wait};
 use jobyard_protocols::{Codec, Context, Input, Line, Next};
 
-/// `put QUEUE BODY`, `get QUEUE` (held until the connection ends), `keep QUEUE` (for ever), `lease QUEUE MS`,
+/// `put QUEUE BODY`, `get QUEUE` (held until the connection ends), `hold QUEUE` (and its end is a failure), `keep QUEUE` (for ever), `lease QUEUE MS`,
 /// `wait QUEUE MS`, `rm NUMBER`, `len QUEUE`, `run QUEUE MS`, `await NUMBER MS`; without the engine: `echo TEXT`, `fill BYTES`, `health`, `bye`.
 /// `hoard` keeps all that follows for ever, as a part of a request that never becomes whole.
 pub(super) struct Lines {
@@ -107,6 +107,7 @@ fn command(words: &[&str]) -> Command {
     match *words {
         ["put", queue, body] => Command::Enqueue(plain(queue, body)),
         ["get", queue] => lease(queue, held, Wait::No),
+        ["hold", queue] => lease(queue, Hold::Connection(Parting::Fail), Wait::No),
         ["keep", queue] => lease(queue, Hold::Endless, Wait::No),
         ["lease", queue, ms] => lease(queue, Hold::For(ms.parse().unwrap()), Wait::No),
         ["wait", queue, ms] => lease(queue, held, Wait::Millis(ms.parse().unwrap())),

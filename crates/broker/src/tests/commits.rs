@@ -120,13 +120,17 @@ fn nobody_is_read_before_what_recovery_decided_is_durable() {
     world.send(alice, "run q 60000\n");
     world.settle();
     let mut world = world.restart(Limits::default());
-    let bob = world.connect(LIVELY);
+    let (bob, carol) = (world.connect(PLAIN), world.connect(LIVELY));
     world.send(bob, "len q\n");
     assert_eq!(world.turn(), Sleep::No);
     assert!(world.actions.is_empty(), "{:?}", world.actions);
     world.stall(5_000);
     world.settle();
-    assert_eq!(world.hear(bob), "len 0 1\n", "and the heartbeat stood still meanwhile");
+    assert_eq!(world.hear(bob), "len 0 1\n");
+    world.pass(999);
+    assert_eq!(world.hear(carol), "", "her heartbeat stood still meanwhile");
+    world.pass(1);
+    assert_eq!(world.hear(carol), "silent\n");
 }
 
 #[test]

@@ -67,6 +67,39 @@ fn a_stop_takes_in_nobody_and_reads_nothing() {
 }
 
 #[test]
+fn a_stop_carries_out_what_was_received_and_reads_no_more() {
+    let mut world = World::limited(|limits| limits.turn_commands_max = 1);
+    let alice = world.connect(PLAIN);
+    world.settle();
+    world.send(alice, "echo 1\necho 2\necho 3\n");
+    world.turn();
+    world.turn();
+    world.tell(Event::Stop);
+    world.send(alice, "put q unread\n");
+    world.settle();
+    assert_eq!(world.hear(alice), "1\n2\n3\n");
+    assert!(!world.exited, "what alice is still sending is dropped before she is closed");
+}
+
+#[test]
+fn what_clients_hold_when_the_server_stops_ends_as_at_a_crash() {
+    let mut world = World::new();
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.ask(alice, "put q one\nput q two\nhold q\n");
+    world.ask(bob, "hold q\n");
+    world.send(alice, "unread");
+    world.tell(Event::Stop);
+    world.settle();
+    world.cut(alice);
+    world.cut(bob);
+    world.settle();
+    assert!(world.exited);
+    let mut world = world.restart(Limits::default());
+    let carol = world.connect(PLAIN);
+    assert_eq!(world.ask(carol, "get q\nget q\n"), "job 1 one\njob 2 two\n", "they need no rest");
+}
+
+#[test]
 fn a_stop_waits_so_long_for_who_does_not_take_its_answers_and_undoes_their_leases() {
     let mut world = World::new();
     let alice = world.connect(PLAIN);

@@ -39,6 +39,13 @@ pub(super) struct Socket {
     pub(super) closed: bool,
 }
 
+impl Socket {
+    /// What the broker has not read.
+    pub(super) fn unread(&self) -> String {
+        String::from_utf8(self.sent.clone()).unwrap()
+    }
+}
+
 impl World {
     pub(super) fn new() -> Self {
         Self::open(Limits::default(), MemoryLog::new(7, 0))
