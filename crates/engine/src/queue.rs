@@ -50,6 +50,18 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// The memory it takes: itself, its lists, and its name in three tables.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        const TABLES: usize = 3;
+        const ENTRY: usize = 48;
+        size_of::<Queue>() + self.lists_bytes() + TABLES * (self.name.as_bytes().len() + ENTRY)
+    }
+
+    /// What its lists of jobs have allocated.
+    pub(crate) fn lists_bytes(&self) -> usize {
+        self.ready.memory_bytes() + self.delayed.memory_bytes()
+    }
+
     pub(crate) fn view(&self) -> QueueView<'_> {
         let counts = QueueCounts { ready: self.ready.len(), delayed: self.delayed.len(), leased: self.leased };
         QueueView { name: &self.name, counts }
@@ -82,6 +94,11 @@ impl Queues {
     /// The memory that queues take, but for their jobs.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory_bytes
+    }
+
+    /// A queue's lists have changed; `before_bytes` is what they took before.
+    pub(crate) fn recount(&mut self, id: QueueId, before_bytes: usize) {
+        self.memory_bytes = self.memory_bytes + self.get(id).lists_bytes() - before_bytes;
     }
 
     /// The queue of that name, if it exists.
@@ -135,7 +152,7 @@ impl Queues {
             self.slots.push(None);
             QueueId(id)
         });
-        self.memory_bytes += memory_bytes(name);
+        self.memory_bytes += queue.memory_bytes();
         self.slots[id.0 as usize] = Some(queue);
         self.names.insert(name.clone(), id);
         id
@@ -148,7 +165,7 @@ impl Queues {
             return;
         }
         let queue = self.slots[id.0 as usize].take().expect("looked at above");
-        self.memory_bytes -= memory_bytes(&queue.name);
+        self.memory_bytes -= queue.memory_bytes();
         self.names.remove(&queue.name);
         self.free.push(id);
     }
@@ -167,11 +184,4 @@ impl Queues {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Queue> {
         self.slots.iter().flatten()
     }
-}
-
-/// What a queue of that name takes: itself, and its name in three tables.
-fn memory_bytes(name: &QueueName) -> usize {
-    const TABLES: usize = 3;
-    const ENTRY: usize = 48;
-    size_of::<Queue>() + TABLES * (name.as_bytes().len() + ENTRY)
 }

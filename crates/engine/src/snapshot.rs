@@ -7,7 +7,7 @@ use crate::command::OwnTime;
 use crate::engine::Engine;
 use crate::job::{Due, Job, Rank, State};
 use crate::names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
-use crate::queue::{DueKey, OrderKey};
+use crate::queue::{DueKey, OrderKey, Queue};
 use crate::reply::{QueueCounts, StateView};
 use crate::timers::Timer;
 use crate::waiting::Want;
@@ -176,6 +176,8 @@ impl Engine {
         assert_eq!(store.uuids.len(), uuids, "jobs by UUID");
         assert_eq!(store.blocks.values().map(BTreeSet::len).sum::<usize>(), links, "blocked jobs");
         assert_eq!(store.jobs.memory_bytes(), memory_bytes, "memory of jobs");
+        let queues_bytes: usize = store.queues.all().map(Queue::memory_bytes).sum();
+        assert_eq!(store.queues.memory_bytes(), queues_bytes, "memory of queues");
         assert_eq!(store.timers.len(), timers + self.check_waiting(), "deadlines");
         assert!(store.stirred.is_empty(), "the waiting have been served");
     }

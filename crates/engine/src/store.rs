@@ -65,7 +65,9 @@ impl Store {
     /// Takes a job out of every index that its state puts it in.
     pub(crate) fn leave(&mut self, number: JobNumber) {
         let job = self.jobs.get(number).expect("a job that leaves is there");
-        let queue = self.queues.get_mut(job.queue);
+        let id = job.queue;
+        let queue = self.queues.get_mut(id);
+        let before_bytes = queue.lists_bytes();
         match job.state {
             State::Blocked | State::Done | State::Failed => {}
             State::Ready => {
@@ -92,12 +94,15 @@ impl Store {
                 }
             }
         }
+        self.queues.recount(id, before_bytes);
     }
 
     /// Puts a job into every index that its state asks for.
     pub(crate) fn enter(&mut self, number: JobNumber) {
         let job = self.jobs.get(number).expect("a job that enters is there");
-        let queue = self.queues.get_mut(job.queue);
+        let id = job.queue;
+        let queue = self.queues.get_mut(id);
+        let before_bytes = queue.lists_bytes();
         match job.state {
             State::Blocked | State::Done | State::Failed => {}
             State::Ready => {
@@ -123,6 +128,7 @@ impl Store {
                 self.held.entry(client).or_default().insert(lease, number);
             }
         }
+        self.queues.recount(id, before_bytes);
     }
 
     /// How many jobs a client holds.
