@@ -1,6 +1,5 @@
 //! What falls due: the engine's deadlines, and clients that were silent for too long.
 
-use jobyard_engine::Now;
 use jobyard_log::Log;
 
 use crate::Broker;
@@ -55,15 +54,13 @@ impl<L: Log> Broker<L> {
         }
     }
 
+    /// Gives the engine its tick, if something is due by `until_ms` on engine time or by now on the wall clock.
     fn tick(&mut self, until_ms: u64) {
         let next = self.engine.next_deadline();
         let due = next.engine_ms.is_some_and(|ms| ms <= until_ms);
-        let lag_ms = i64::try_from(self.now.engine_ms - until_ms).unwrap_or(i64::MAX);
-        let wall_ms = self.now.wall_ms.saturating_sub(lag_ms);
-        let date_due = next.wall_ms.is_some_and(|ms| ms <= wall_ms);
+        let date_due = next.wall_ms.is_some_and(|ms| ms <= self.now.wall_ms);
         if due || date_due {
-            let now = Now { engine_ms: until_ms, wall_ms, ..self.now };
-            self.call(now, |engine, now, answers| engine.tick(now, answers));
+            self.call(self.now, |engine, now, answers| engine.tick(now, until_ms, answers));
         }
     }
 }

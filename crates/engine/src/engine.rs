@@ -72,7 +72,7 @@ impl Engine {
         for number in orphans {
             self.remove(now, number, answers);
         }
-        self.tick(now, answers);
+        self.tick(now, now.engine_ms, answers);
         self.counters = Counters::default();
     }
 

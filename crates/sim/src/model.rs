@@ -124,7 +124,7 @@ impl Model {
         for number in run_jobs {
             self.removed(now, number, nobody);
         }
-        self.tick(now, nobody);
+        self.tick(now, now.engine_ms, nobody);
         self.counters = Counters::default();
     }
 

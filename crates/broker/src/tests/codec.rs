@@ -1,10 +1,12 @@
 //! A protocol to test with: one word a line, one line an answer.
 
-use jobyard_engine::{Choice, Command, Hold, JobRef, LeaseRequest, Look, NewJob, Now, Parting, QueueName, Reply, Wait};
+use jobyard_engine::{
+    Choice, Command, DateRank, Hold, JobRef, LeaseRequest, Look, NewJob, Now, Parting, QueueName, Reply, Start, Wait,
+};
 use jobyard_protocols::{Codec, Context, Input, Line, Next};
 
-/// `put QUEUE BODY`, `get QUEUE` (held until the connection ends), `hold QUEUE` (and its end is a failure), `keep QUEUE` (for ever), `lease QUEUE MS`,
-/// `wait QUEUE MS`, `rm NUMBER`, `len QUEUE`, `run QUEUE MS`, `await NUMBER MS`; without the engine: `echo TEXT`, `fill BYTES`, `health`, `bye`.
+/// `put QUEUE BODY`, `at WALL_MS QUEUE` (an empty body), `get QUEUE` (held until the connection ends), `hold QUEUE` (and its end is a failure), `keep QUEUE` (for ever), `lease QUEUE MS`,
+/// `wait QUEUE MS`, `await-lease QUEUE MS` (waits for ever), `rm NUMBER`, `len QUEUE`, `run QUEUE MS`, `await NUMBER MS`; without the engine: `echo TEXT`, `fill BYTES`, `health`, `bye`.
 /// `hoard` keeps all that follows for ever, as a part of a request that never becomes whole.
 pub(super) struct Lines {
     hoard: Option<Vec<u8>>,
@@ -106,10 +108,18 @@ fn command(words: &[&str]) -> Command {
     let number = |text: &str| JobRef::Number(text.parse().unwrap());
     match *words {
         ["put", queue, body] => Command::Enqueue(plain(queue, body)),
+        ["at", wall_ms, queue] => {
+            let start = Start::At { wall_ms: wall_ms.parse().unwrap(), rank: DateRank::Ahead };
+            Command::Enqueue(Box::new(NewJob {
+                start,
+                ..NewJob::plain(QueueName::new(queue.as_bytes()), (*b"").into())
+            }))
+        }
         ["get", queue] => lease(queue, held, Wait::No),
         ["hold", queue] => lease(queue, Hold::Connection(Parting::Fail), Wait::No),
         ["keep", queue] => lease(queue, Hold::Endless, Wait::No),
         ["lease", queue, ms] => lease(queue, Hold::For(ms.parse().unwrap()), Wait::No),
+        ["await-lease", queue, ms] => lease(queue, Hold::For(ms.parse().unwrap()), Wait::Forever),
         ["wait", queue, ms] => lease(queue, held, Wait::Millis(ms.parse().unwrap())),
         ["rm", job] => Command::Remove { job: number(job) },
         ["len", queue] => Command::Look(Look::Queue(QueueName::new(queue.as_bytes()))),

@@ -184,6 +184,34 @@ fn who_is_in_the_middle_of_a_long_line_is_not_silent_until_all_of_it_was_read() 
 }
 
 #[test]
+fn a_lease_that_a_date_begins_does_not_begin_in_the_past() {
+    let mut world = World::new();
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.ask(alice, "await-lease q 1000\n");
+    assert_eq!(world.ask(bob, "at 1005000 q\n"), "put 1\n");
+    // A deadline that must wait makes the date wait with it.
+    world.ask(bob, "wait elsewhere 4900\n");
+    world.stall(5_000);
+    world.settle();
+    assert_eq!((world.hear(alice), world.hear(bob)), ("job 1 \n".into(), "none\n".into()));
+    world.pass(999);
+    assert_eq!(world.ask(bob, "len q\n"), "len 0 1\n");
+    world.pass(1);
+    assert_eq!(world.ask(bob, "len q\n"), "len 1 0\n");
+}
+
+#[test]
+fn a_date_comes_when_the_wall_clock_says_so_though_no_time_has_passed() {
+    let mut world = World::new();
+    let alice = world.connect(PLAIN);
+    world.send(alice, "at 1005000 q\nwait q 60000\n");
+    assert_eq!(world.settle(), Sleep::Millis(1_000), "the wall clock may be stepped at any time");
+    world.clock.wall_ms += 5_000;
+    world.settle();
+    assert_eq!(world.hear(alice), "put 1\njob 1 \n");
+}
+
+#[test]
 fn engine_time_goes_on_after_a_restart_by_the_time_that_the_wall_clock_tells() {
     let mut world = World::new();
     let alice = world.connect(PLAIN);

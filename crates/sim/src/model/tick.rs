@@ -6,16 +6,16 @@ use super::Model;
 use super::job::{Job, State};
 
 impl Model {
-    /// Does what fell due up to `now`.
-    pub fn tick(&mut self, now: Now, answers: &mut Answers<'_>) {
+    /// Does what fell due: dates up to now, engine deadlines up to `until_ms`.
+    pub fn tick(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) {
         self.wake_dates(now);
         self.serve(now, answers);
         loop {
             let engine_ms = self.next_engine_deadline();
-            if engine_ms == NEVER_MS || engine_ms > now.engine_ms {
+            if engine_ms == NEVER_MS || engine_ms > until_ms {
                 return;
             }
-            self.tick_at(Now { engine_ms, ..now }, answers);
+            self.tick_at(now, engine_ms, answers);
         }
     }
 
@@ -47,18 +47,18 @@ impl Model {
 
     /// What falls due at this moment of engine time: of the jobs all, of the waits one, the first. If there
     /// are more, the next round does them, so that nobody goes away with nothing while there is a job.
-    fn tick_at(&mut self, now: Now, answers: &mut Answers<'_>) {
-        self.jobs_fall_due(now, answers);
+    fn tick_at(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) {
+        self.jobs_fall_due(now, at_ms, answers);
         self.serve(now, answers);
-        if let Some(client) = self.first_wait_over(now) {
+        if let Some(client) = self.first_wait_over(at_ms) {
             self.wait_ends(now, client, answers);
-            self.jobs_fall_due(now, answers);
+            self.jobs_fall_due(now, at_ms, answers);
             self.serve(now, answers);
         }
     }
 
-    fn jobs_fall_due(&mut self, now: Now, answers: &mut Answers<'_>) {
-        let is_due = |moment_ms: u64| moment_ms <= now.engine_ms;
+    fn jobs_fall_due(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) {
+        let is_due = |moment_ms: u64| moment_ms <= at_ms;
         loop {
             if let Some(number) = self.first(|job| is_due(job.expires_ms)) {
                 self.expired(now, number, answers);

@@ -105,9 +105,9 @@ impl Model {
     }
 
     /// Of those whose wait is over, the one that began first.
-    pub(super) fn first_wait_over(&self, now: Now) -> Option<ClientId> {
+    pub(super) fn first_wait_over(&self, at_ms: u64) -> Option<ClientId> {
         let over = self.waiting.iter().find(|waiting| {
-            waiting.until_ms <= now.engine_ms && waiting.runs().is_none_or(|number| self.job(number).lease().is_none())
+            waiting.until_ms <= at_ms && waiting.runs().is_none_or(|number| self.job(number).lease().is_none())
         });
         over.map(|waiting| waiting.client)
     }

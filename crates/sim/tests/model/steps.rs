@@ -25,8 +25,8 @@ pub enum Step {
     UndoLease { ago: usize },
     /// Time passes, and the engine is not told before the next step.
     Pass(Jump),
-    /// Time passes, and the engine does what fell due.
-    Tick { jump: Jump, random: u64 },
+    /// Time passes, and the engine does what fell due, up to a while ago.
+    Tick { jump: Jump, late_ms: u64, random: u64 },
     /// A crash, a while, and a start from the records.
     Restart(Jump),
 }
@@ -137,13 +137,17 @@ fn step() -> impl Strategy<Value = Step> {
         25 => seat().prop_map(|seat| Step::Disconnect { seat }),
         25 => (0..4_usize).prop_map(|ago| Step::UndoLease { ago }),
         60 => jump().prop_map(Step::Pass),
-        160 => (jump(), any_random()).prop_map(|(jump, random)| Step::Tick { jump, random }),
+        160 => (jump(), late_ms(), any_random()).prop_map(|(jump, late_ms, random)| Step::Tick { jump, late_ms, random }),
         6 => jump().prop_map(Step::Restart),
     ]
 }
 
 fn any_random() -> impl Strategy<Value = u64> {
     prop_oneof![0..6_u64, Just(u64::MAX)]
+}
+
+fn late_ms() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => Just(0_u64), 1 => 1..40_u64]
 }
 
 fn jump() -> impl Strategy<Value = Jump> {

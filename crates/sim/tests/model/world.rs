@@ -76,7 +76,7 @@ impl World<'_> {
                 self.jump(*jump);
                 Ok(())
             }
-            Step::Tick { jump, random } => self.tick(*jump, *random),
+            Step::Tick { jump, late_ms, random } => self.tick(*jump, *late_ms, *random),
             Step::Restart(jump) => self.restart(*jump),
         }
     }
@@ -151,19 +151,20 @@ impl World<'_> {
         )
     }
 
-    fn tick(&mut self, jump: Jump, random: u64) -> Result<(), String> {
+    fn tick(&mut self, jump: Jump, late_ms: u64, random: u64) -> Result<(), String> {
         self.jump(jump);
         self.now.random = random;
         let now = self.now;
+        let until_ms = now.engine_ms.saturating_sub(late_ms);
         let before = self.seen.clone();
         self.both(
-            &format!("tick, random {random}"),
-            |model, answers| model.tick(now, answers),
-            |engine, answers| engine.tick(now, answers),
+            &format!("tick until {until_ms}, random {random}"),
+            |model, answers| model.tick(now, until_ms, answers),
+            |engine, answers| engine.tick(now, until_ms, answers),
         )?;
         self.tally.count(if self.seen == before { "tick: nothing" } else { "tick: changes" });
         let deadline = self.model.next_deadline();
-        if deadline.engine_ms.is_some_and(|due_ms| due_ms <= now.engine_ms)
+        if deadline.engine_ms.is_some_and(|due_ms| due_ms <= until_ms)
             || deadline.wall_ms.is_some_and(|due_ms| due_ms <= now.wall_ms)
         {
             return Err(format!("the tick left something undone: {deadline:?}"));
