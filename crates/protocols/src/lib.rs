@@ -20,5 +20,5 @@ mod workq;
 
 pub use codec::{Codec, Context, Health, Next};
 pub use input::{Input, Line};
-pub use options::{Dialect, OptionError, Options};
+pub use options::{Dialect, OptionError, Options, parse_duration_ms};
 pub use table::{ANY, Begins, Listener, PROTOCOLS, Protocol, find};

@@ -92,7 +92,8 @@ impl Options {
 }
 
 /// Reads `500ms`, `3s`, `5m`, `1h`: a whole number above zero and a unit.
-fn parse_duration_ms(text: &str) -> Option<u64> {
+#[must_use]
+pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let count: u64 = text[..digits].parse().ok()?;
     let unit_ms = match &text[digits..] {
