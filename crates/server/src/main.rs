@@ -1,1 +1,39 @@
-fn main() {}
+//! The `jobyard` binary: carries out the broker's actions on real sockets, by real time.
+//!
+//! Absent here: parsing, and every decision about jobs and clients.
+
+mod address;
+mod bind;
+mod cli;
+mod clock;
+mod config;
+mod failure;
+mod logging;
+mod machine;
+mod manual;
+mod net;
+mod run;
+mod serve;
+mod signals;
+mod units;
+
+use std::io::{Write, stderr};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let Cli { command } = Cli::parse();
+    let outcome = match command {
+        Command::Serve(arguments) => serve::serve(*arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(stderr(), "error: {:#}", failure.error());
+            failure.exit_code()
+        }
+    }
+}

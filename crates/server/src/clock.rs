@@ -1,0 +1,64 @@
+//! The two clocks of the machine, as the broker is told them.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use jobyard_broker::Clock;
+
+/// Something that tells the time.
+pub trait Time {
+    /// What time it is.
+    fn now(&self) -> Clock;
+}
+
+/// The machine's own time.
+#[derive(Debug)]
+pub struct RealTime {
+    start: Instant,
+}
+
+impl RealTime {
+    /// Counts from now.
+    pub fn new() -> RealTime {
+        RealTime { start: Instant::now() }
+    }
+}
+
+impl Time for RealTime {
+    fn now(&self) -> Clock {
+        let monotonic_ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        // A machine whose clock was never set may be before 1970.
+        let wall_ms = match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms),
+        };
+        Clock { monotonic_ms, wall_ms }
+    }
+}
+
+/// Time that stands still unless it is moved, for tests.
+#[derive(Debug)]
+pub struct ManualTime(Clock);
+
+impl ManualTime {
+    /// 2026-01-01T00:00:00Z.
+    pub fn new() -> ManualTime {
+        ManualTime(Clock { monotonic_ms: 0, wall_ms: 1_767_225_600_000 })
+    }
+
+    /// Time passes on both clocks.
+    pub fn pass(&mut self, ms: u64) {
+        self.0.monotonic_ms = self.0.monotonic_ms.saturating_add(ms);
+        self.0.wall_ms = self.0.wall_ms.saturating_add_unsigned(ms);
+    }
+
+    /// The wall clock steps.
+    pub fn step(&mut self, by_ms: i64) {
+        self.0.wall_ms = self.0.wall_ms.saturating_add(by_ms);
+    }
+}
+
+impl Time for ManualTime {
+    fn now(&self) -> Clock {
+        self.0
+    }
+}

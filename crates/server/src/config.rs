@@ -1,0 +1,250 @@
+//! The settings. Flags win over `JOBYARD_*` variables, these over the TOML file, this over the defaults.
+
+mod layer;
+mod limits;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use jobyard_engine::Limits;
+
+pub use layer::Layer;
+
+use crate::address::Address;
+use crate::logging::{LogFormat, LogLevel};
+use crate::machine;
+
+/// Where jobs are kept if nothing is said.
+pub const DEFAULT_DATA: &str = "./jobyard-data";
+
+/// Everything that was decided before the start.
+#[derive(Debug)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: Vec<Address>,
+    /// Whether addresses that other machines can reach are allowed.
+    pub insecure_public: bool,
+    /// Where jobs are kept.
+    pub storage: Storage,
+    /// How long connections may take to end when the server stops.
+    pub drain_timeout_ms: u64,
+    /// What the server accepts at most.
+    pub limits: Limits,
+    /// What log lines look like.
+    pub log_format: LogFormat,
+    /// What is worth a log line.
+    pub log_level: LogLevel,
+}
+
+/// Where jobs are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// Nowhere: they end with the process, and this is meant.
+    Memory,
+    /// In this directory.
+    Data(PathBuf),
+}
+
+/// Puts the layers together: the flags, the variables of the environment, and the file that either names.
+pub fn load(
+    config: Option<PathBuf>,
+    flags: Layer,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Config> {
+    let (variables, config_variable) = layer::from_environment(environment)?;
+    let file = match config.or(config_variable) {
+        Some(path) => read_file(&path)?,
+        None => Layer::default(),
+    };
+    flags.check_storage("the command line")?;
+    variables.check_storage("the environment")?;
+    file.check_storage("the configuration file")?;
+    resolve(flags.over(variables).over(file))
+}
+
+fn read_file(path: &Path) -> Result<Layer> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    toml::from_str(&text).map_err(|error| anyhow::anyhow!("in {}: {}", path.display(), error.to_string().trim_end()))
+}
+
+fn resolve(layer: Layer) -> Result<Config> {
+    ensure!(layer.max_memory.is_none() || layer.limits.memory_bytes_max.is_none(), SAME_MEMORY);
+    ensure!(layer.default_lease.is_none() || layer.limits.default_lease_ms.is_none(), SAME_LEASE);
+    let listen = layer.listen.unwrap_or_else(|| vec![Address::default_listen()]);
+    ensure!(!listen.is_empty(), "there is no address to listen on: 'listen' is empty");
+    let storage = match (layer.memory, layer.data) {
+        (Some(true), _) => Storage::Memory,
+        (_, data) => Storage::Data(check_directory(data.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA)))?),
+    };
+    let mut limits = Limits { memory_bytes_max: machine::default_max_memory(), ..Limits::default() };
+    layer.limits.apply(&mut limits)?;
+    if let Some(bytes) = layer.max_memory {
+        limits.memory_bytes_max = bytes.0;
+    }
+    if let Some(lease) = layer.default_lease {
+        limits.default_lease_ms = lease.0;
+    }
+    Ok(Config {
+        listen,
+        insecure_public: layer.insecure_public.unwrap_or(false),
+        storage,
+        drain_timeout_ms: layer.drain_timeout.map_or(5_000, |time| time.0),
+        limits,
+        log_format: layer.log_format.unwrap_or(LogFormat::Auto),
+        log_level: layer.log_level.unwrap_or(LogLevel::Info),
+    })
+}
+
+const SAME_MEMORY: &str = "max_memory and limits.memory_bytes_max are the same setting: say only one of them";
+const SAME_LEASE: &str = "default_lease and limits.default_lease_ms are the same setting: say only one of them";
+
+fn check_directory(path: PathBuf) -> Result<PathBuf> {
+    match std::fs::metadata(&path) {
+        Ok(metadata) if !metadata.is_dir() => bail!("{} is no directory: --data names one", path.display()),
+        _ => Ok(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// A configuration file that goes away with the test.
+    struct File(PathBuf);
+
+    impl File {
+        fn new(text: &str) -> File {
+            static COUNT: AtomicU32 = AtomicU32::new(0);
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("jobyard-config-{}-{count}.toml", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            File(path)
+        }
+    }
+
+    impl Drop for File {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn loaded(flags: Layer, variables: &[(&str, &str)], file: Option<&str>) -> Result<Config> {
+        let file = file.map(File::new);
+        let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        load(file.as_ref().map(|file| file.0.clone()), flags, variables)
+    }
+
+    fn refused(variables: &[(&str, &str)], file: Option<&str>) -> String {
+        match loaded(Layer::default(), variables, file) {
+            Ok(config) => panic!("loaded {config:?}"),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    fn listens(config: &Config) -> Vec<String> {
+        config.listen.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_help() {
+        let config = loaded(Layer::default(), &[("PATH", "/bin")], None).unwrap();
+        assert_eq!(listens(&config), ["any://127.0.0.1:5627"]);
+        assert_eq!(config.storage, Storage::Data(PathBuf::from("./jobyard-data")));
+        assert_eq!((config.drain_timeout_ms, config.limits.default_lease_ms), (5_000, 60_000));
+        assert!(!config.insecure_public);
+    }
+
+    #[test]
+    fn flags_win_over_variables_and_these_over_the_file() {
+        let file = r#"
+            listen = ["any://127.0.0.1:1", "workq://127.0.0.1:2"]
+            drain_timeout = "1s"
+            default_lease = "1m"
+            max_memory = 1000000
+            memory = true
+            [limits]
+            held_max = 7
+        "#;
+        let config = loaded(Layer::default(), &[], Some(file)).unwrap();
+        assert_eq!(listens(&config), ["any://127.0.0.1:1", "workq://127.0.0.1:2"]);
+        assert_eq!((config.drain_timeout_ms, config.limits.held_max), (1_000, 7));
+        assert_eq!(config.limits.memory_bytes_max, 1_000_000);
+        assert_eq!(config.storage, Storage::Memory);
+
+        let variables = [("JOBYARD_LISTEN", "any://[::1]:3, goqueue://[::1]:4"), ("JOBYARD_DRAIN_TIMEOUT", "2s")];
+        let config = loaded(Layer::default(), &variables, Some(file)).unwrap();
+        assert_eq!(config.storage, Storage::Memory);
+        assert_eq!(listens(&config), ["any://[::1]:3", "goqueue://[::1]:4"]);
+        assert_eq!((config.drain_timeout_ms, config.limits.default_lease_ms), (2_000, 60_000));
+
+        let flags = Layer { drain_timeout: Some("3s".parse().unwrap()), ..Layer::default() };
+        let config = loaded(flags, &variables, Some(file)).unwrap();
+        assert_eq!(config.drain_timeout_ms, 3_000);
+        assert_eq!(listens(&config), ["any://[::1]:3", "goqueue://[::1]:4"]);
+    }
+
+    #[test]
+    fn a_layer_that_says_data_wins_over_a_lower_one_that_says_memory_and_the_other_way_round() {
+        let data = Layer { data: Some(PathBuf::from("/nonexistent/jobs")), ..Layer::default() };
+        let config = loaded(data, &[("JOBYARD_MEMORY", "true")], None).unwrap();
+        assert_eq!(config.storage, Storage::Data(PathBuf::from("/nonexistent/jobs")));
+        let config = loaded(Layer::default(), &[("JOBYARD_MEMORY", "true")], Some("data = '/nonexistent'")).unwrap();
+        assert_eq!(config.storage, Storage::Memory);
+        let config = loaded(Layer::default(), &[("JOBYARD_DATA", "/nonexistent")], Some("memory = true")).unwrap();
+        assert_eq!(config.storage, Storage::Data(PathBuf::from("/nonexistent")));
+        let error = refused(&[], Some("data = '/nonexistent'\nmemory = true"));
+        assert!(error.contains("the configuration file says both 'data' and 'memory'"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_that_names_it() {
+        let error = refused(&[], Some("lisen = []"));
+        assert!(error.contains("unknown field `lisen`") && error.contains("line 1"), "{error}");
+        let error = refused(&[], Some("[limits]\nheld = 1"));
+        assert!(error.contains("unknown field `held`") && error.contains("`held_max`"), "{error}");
+        let error = refused(&[("JOBYARD_LISEN", "x")], None);
+        assert_eq!(error, "unknown variable JOBYARD_LISEN: did you mean JOBYARD_LISTEN?");
+        let error = refused(&[("JOBYARD_COLOUR_OF_THE_SKY", "blue")], None);
+        assert!(error.contains("unknown variable JOBYARD_COLOUR_OF_THE_SKY: there are"), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_makes_no_sense_is_an_error_that_names_its_place() {
+        let error = refused(&[("JOBYARD_DRAIN_TIMEOUT", "5")], None);
+        assert!(error.starts_with("JOBYARD_DRAIN_TIMEOUT: '5' is no time"), "{error}");
+        let error = refused(&[("JOBYARD_LISTEN", "smtp://localhost")], None);
+        assert!(error.starts_with("JOBYARD_LISTEN: in 'smtp://localhost': unknown protocol"), "{error}");
+        let error = refused(&[("JOBYARD_LOG_FORMAT", "xml")], None);
+        assert!(error.starts_with("JOBYARD_LOG_FORMAT: 'xml' is none of auto, pretty, json"), "{error}");
+        let error = refused(&[], Some("memory = true\ndefault_lease = 60"));
+        assert!(error.contains("line 2") && error.contains("'60' is no time"), "{error}");
+        let error = refused(&[], Some("[limits]\nturn_bytes_max = 0"));
+        assert_eq!(error, "limits.turn_bytes_max must be above 0");
+        let error = refused(&[], Some("listen = []"));
+        assert!(error.contains("no address to listen on"), "{error}");
+        let error = refused(&[], Some("max_memory = '1GiB'\n[limits]\nmemory_bytes_max = 5"));
+        assert_eq!(error, SAME_MEMORY);
+    }
+
+    #[test]
+    fn variables_that_kubernetes_sets_for_a_service_of_our_name_are_no_settings() {
+        let variables = [
+            ("JOBYARD_SERVICE_HOST", "10.0.0.1"),
+            ("JOBYARD_SERVICE_PORT_ANY", "5627"),
+            ("JOBYARD_PORT", "tcp://10.0.0.1:5627"),
+            ("JOBYARD_PORT_5627_TCP_ADDR", "10.0.0.1"),
+        ];
+        assert!(loaded(Layer::default(), &variables, None).is_ok());
+    }
+
+    #[test]
+    fn data_that_is_no_directory_is_refused() {
+        let file = File::new("");
+        let flags = Layer { data: Some(file.0.clone()), ..Layer::default() };
+        let error = load(None, flags, []).unwrap_err().to_string();
+        assert!(error.contains("is no directory"), "{error}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Log lines, on stderr. Nothing that a client said is ever logged unescaped, bodies never.
+
+use std::io::{IsTerminal, stderr};
+use std::str::FromStr;
+
+use anyhow::{Result, anyhow};
+use clap::ValueEnum;
+use tracing::level_filters::LevelFilter;
+
+/// What log lines look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Coloured on a terminal, plain text elsewhere
+    Auto,
+    /// Coloured text
+    Pretty,
+    /// One JSON object a line
+    Json,
+}
+
+/// What is worth a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// What ends the server
+    Error,
+    /// What somebody should look at
+    Warn,
+    /// Start and stop
+    Info,
+    /// Every connection
+    Debug,
+}
+
+/// Log lines go to stderr from now on.
+pub fn start(format: LogFormat, level: LogLevel) {
+    let lines =
+        tracing_subscriber::fmt().with_writer(stderr).with_max_level(LevelFilter::from(level)).with_target(false);
+    match format {
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+        LogFormat::Pretty => lines.with_ansi(true).init(),
+        LogFormat::Auto => {
+            let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            lines.with_ansi(stderr().is_terminal() && !plain).init();
+        }
+    }
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> LevelFilter {
+        match level {
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Warn => LevelFilter::WARN,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
+        }
+    }
+}
+
+impl FromStr for LogFormat {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<LogFormat> {
+        choice(text)
+    }
+}
+
+impl FromStr for LogLevel {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<LogLevel> {
+        choice(text)
+    }
+}
+
+/// Reads one of a few words, as the command line does.
+fn choice<T: ValueEnum>(text: &str) -> Result<T> {
+    T::from_str(text, false).map_err(|_| {
+        let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let names: Vec<_> = values.map(|value| value.get_name().to_owned()).collect();
+        anyhow!("'{text}' is none of {}", names.join(", "))
+    })
+}
