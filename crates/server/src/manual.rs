@@ -2,7 +2,8 @@
 //! server has nothing left to do, and answered on stdout by a line `ok …` when it has nothing left to do again.
 //!
 //! - `settle [PEER=BYTES[e]]…`: waits until so many bytes (and with `e` the end of input) have arrived from each of
-//!   these peers, by their addresses. Answers `PEER=BYTES[c]` for each: what was written to it, and `c` if it was closed.
+//!   these peers, by their addresses, and all that there is for them is written. Answers `PEER=BYTES[c]` for each:
+//!   what was written to it, and `c` if that was all it will ever get.
 //! - `wait MS`: time passes on both clocks; what falls due is done at its time.
 //! - `step ±MS`: the wall clock steps.
 //! - `drain`, `stop`: as the signals. After `stop` time passes until all is done; the process stays.
@@ -207,12 +208,13 @@ impl Peer {
         Ok(Peer { address: address.parse()?, sent: sent.parse()?, ended })
     }
 
-    /// What it is told, if all that it has sent has arrived or will not be read any more.
+    /// What it is told, if all that it has sent has arrived, or nobody will read it any more.
     fn told(&self, net: &mut Net) -> Option<String> {
         let clients = net.clients();
         if let Some(open) = clients.iter().find(|connection| connection.peer == Some(self.address)) {
             let arrived = open.arrived() >= self.sent && (open.read_closed || !self.ended);
-            return arrived.then(|| format!(" {}={}", self.address, open.written));
+            let closed = if open.finished { "c" } else { "" };
+            return (arrived && !open.write_blocked).then(|| format!(" {}={}{closed}", self.address, open.written));
         }
         let parted = clients.partings().iter().rfind(|parting| parting.peer == Some(self.address));
         parted.map(|parting| format!(" {}={}c", self.address, parting.written))

@@ -180,9 +180,9 @@ impl Net {
 
     /// Writes nothing more to this client.
     pub fn finish(&mut self, client: ClientId) {
-        if let Some(connection) = self.clients.get(client)
-            && let Err(error) = connection.stream.shutdown_write()
-        {
+        let Some(connection) = self.clients.get(client) else { return };
+        connection.finished = true;
+        if let Err(error) = connection.stream.shutdown_write() {
             // The client is gone already, which reading will tell.
             tracing::debug!(client = client.0, %error, "could not shut down");
         }
@@ -271,7 +271,9 @@ pub struct Connection {
     /// The end of input, or of everything, was told.
     pub read_closed: bool,
     /// The last write was not taken whole.
-    write_blocked: bool,
+    pub write_blocked: bool,
+    /// Nothing more will be written.
+    pub finished: bool,
     /// Bytes read.
     pub received: u64,
     /// Bytes written.
@@ -305,8 +307,16 @@ impl Clients {
         self.accepted += 1;
         let id = ClientId(self.accepted << SLOT_BITS | slot as u64);
         tracing::debug!(client = id.0, ?peer, "connected");
-        let connection =
-            Connection { id, stream, peer, read_closed: false, write_blocked: false, received: 0, written: 0 };
+        let connection = Connection {
+            id,
+            stream,
+            peer,
+            read_closed: false,
+            write_blocked: false,
+            finished: false,
+            received: 0,
+            written: 0,
+        };
         if slot == self.slots.len() {
             self.slots.push(Some(connection));
         } else {

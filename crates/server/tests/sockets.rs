@@ -1,0 +1,106 @@
+//! The loop and real sockets: pieces, half-closed and lost connections, big answers, many clients.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::thread;
+
+use support::Server;
+
+fn takeanumber() -> Server {
+    Server::start(&["--listen", "takeanumber://127.0.0.1:0"])
+}
+
+#[test]
+fn requests_come_a_byte_at_a_time_or_many_at_once() {
+    let server = takeanumber();
+    let mut client = server.connect();
+    for byte in b"LEN q\r\n" {
+        client.stream.write_all(&[*byte]).unwrap();
+    }
+    client.expect(":0\r\n");
+    client.send(&"LEN q\r\n".repeat(1_000));
+    client.expect(&":0\r\n".repeat(1_000));
+    server.stop();
+}
+
+#[test]
+fn big_bodies_go_in_and_out_whole() {
+    let server = takeanumber();
+    let mut client = server.connect();
+    let body: String = (0..8 << 20).map(|i| char::from(b'a' + u8::try_from(i % 26).unwrap())).collect();
+    client.send(&format!("ADD q 0 {body}\r\n"));
+    let id = client.line();
+    // Eight megabytes do not fit into the kernel's buffers: writing must go on where it stopped.
+    client.send("RESERVE q\r\n");
+    client.expect(&format!("{id} {body}\r\n"));
+    server.stop();
+}
+
+#[test]
+fn a_client_that_stops_sending_gets_its_answers_and_is_closed() {
+    let server = takeanumber();
+    for _ in 0..50 {
+        let mut client = server.connect();
+        // The end may come with the last bytes, in one event, or after them.
+        client.send("LEN q\r\nLEN q\r\n");
+        client.stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.rest(), ":0\r\n:0\r\n");
+    }
+    server.stop();
+}
+
+#[test]
+fn what_a_vanished_client_had_sent_is_carried_out() {
+    let server = takeanumber();
+    let mut watcher = server.connect();
+    for count in 1..=20 {
+        let mut client = server.connect();
+        client.send("LEN q\r\nADD q 0 x\r\n");
+        // The first answer is never read: closing then resets the connection instead of ending it.
+        client.stream.peek(&mut [0]).unwrap();
+        drop(client);
+        while {
+            watcher.send("LEN q\r\n");
+            watcher.line() != format!(":{count}")
+        } {}
+    }
+    server.stop();
+}
+
+#[test]
+fn many_clients_are_served_at_once() {
+    let server = takeanumber();
+    let place = server.place(0);
+    let workers = (0..4).map(|_| {
+        thread::spawn(move || {
+            let mut clients: Vec<_> = (0..100).map(|_| support::Peer::connect(place)).collect();
+            for client in &mut clients {
+                client.send("ADD q 0 x\r\n");
+            }
+            for client in &mut clients {
+                assert!(client.line().starts_with('+'));
+            }
+        })
+    });
+    for worker in workers.collect::<Vec<_>>() {
+        worker.join().unwrap();
+    }
+    let mut client = server.connect();
+    client.send("LEN q\r\n");
+    client.expect(":400\r\n");
+    server.stop();
+}
+
+#[test]
+fn a_server_whose_stdout_is_closed_goes_on() {
+    let server = takeanumber();
+    let mut client = server.connect();
+    // Our end of its stdout is closed with the test's receiver; its next line would have nowhere to go.
+    client.send("LEN q\r\n");
+    let mut heard = [0; 4];
+    client.stream.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b":0\r\n");
+    server.stop();
+}

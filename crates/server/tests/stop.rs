@@ -1,0 +1,118 @@
+//! How the server stops and drains, by real signals and real time.
+
+mod support;
+
+use std::net::TcpStream;
+
+use support::{Peer, Server, Signal, jobyard_after};
+
+const ANY: [&str; 2] = ["--listen", "any://127.0.0.1:0"];
+
+fn healthz(server: &Server) -> String {
+    let mut client = server.connect();
+    client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    client.rest()
+}
+
+/// A client that waits for a job that never comes.
+fn waiting(server: &Server) -> Peer {
+    let mut client = server.connect();
+    // The second command is carried out after the first, so its answer shows that the first arrived.
+    client.send("inspect nothing\r\nlease nothing-here 86400000\r\n");
+    client.expect("-CLIENT-ERROR Unknown command\r\n");
+    client
+}
+
+#[test]
+fn sigterm_and_sigint_answer_those_who_wait_and_exit_with_0() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut server = Server::start(&ANY);
+        let place = server.place(0);
+        let mut client = waiting(&server);
+        server.signal(signal);
+        assert_eq!(client.rest(), "-TIMEOUT\r\n");
+        let (code, log) = server.wait();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains("stopped"), "{log}");
+        assert!(TcpStream::connect(place).is_err());
+    }
+}
+
+#[test]
+fn sighup_is_ignored_if_it_was_at_the_start() {
+    let arguments = ["serve", "--memory", "--listen", "any://127.0.0.1:0"];
+    let mut server = Server::spawn(&mut jobyard_after("trap '' HUP", &arguments));
+    server.signal(Signal::HUP);
+    server.signal(Signal::USR1);
+    server.wait_for_log("draining");
+    assert!(healthz(&server).contains("503"));
+    server.stop();
+}
+
+#[test]
+fn a_client_that_does_not_read_is_waited_for_only_so_long() {
+    let mut server = Server::start(&["--listen", "takeanumber://127.0.0.1:0", "--drain-timeout", "200ms"]);
+    let mut client = server.connect();
+    let body = "x".repeat(1 << 20);
+    client.send(&format!("ADD q 0 {body}\r\n"));
+    assert!(client.line().starts_with('+'));
+    // Far more output than the kernel's buffers take. Nobody reads it.
+    let mut deaf = server.connect();
+    for _ in 0..16 {
+        client.send(&format!("ADD q 0 {body}\r\n"));
+        assert!(client.line().starts_with('+'));
+    }
+    deaf.send(&"RESERVE q\r\n".repeat(17));
+    client.send("LEN q\r\n");
+    client.line();
+    server.signal(Signal::TERM);
+    let (code, log) = server.wait();
+    assert_eq!(code, Some(0), "{log}");
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let mut server = Server::start(&["--listen", "takeanumber://127.0.0.1:0", "--drain-timeout", "1h"]);
+    let mut client = server.connect();
+    let body = "x".repeat(1 << 20);
+    for _ in 0..16 {
+        client.send(&format!("ADD q 0 {body}\r\n"));
+        assert!(client.line().starts_with('+'));
+    }
+    let mut deaf = server.connect();
+    deaf.send(&"RESERVE q\r\n".repeat(16));
+    // It has taken the first of them, and the first bytes of the answer are here.
+    deaf.expect("+");
+    server.signal(Signal::TERM);
+    server.wait_for_log("stopping");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().0, Some(0));
+}
+
+#[test]
+fn health_is_told_on_an_any_port() {
+    let mut server = Server::start(&ANY);
+    let healthy = healthz(&server);
+    assert!(healthy.starts_with("HTTP/1.1 200 ") && healthy.ends_with("ok"), "{healthy}");
+    server.signal(Signal::USR1);
+    server.wait_for_log("draining");
+    let draining = healthz(&server);
+    assert!(draining.starts_with("HTTP/1.1 503 ") && draining.ends_with("draining"), "{draining}");
+    server.stop();
+}
+
+#[test]
+fn draining_refuses_jobs_and_goes_on_with_the_rest() {
+    let mut server = Server::start(&["--listen", "takeanumber://127.0.0.1:0"]);
+    let mut client = server.connect();
+    client.send("ADD q 0 work\r\n");
+    let id = client.line();
+    server.signal(Signal::USR1);
+    server.wait_for_log("draining");
+    client.send("ADD q 0 more\r\n");
+    let refusal = client.line();
+    assert!(refusal.starts_with("-ERR"), "{refusal}");
+    client.send("RESERVE q\r\n");
+    assert_eq!(client.line(), format!("{id} work"));
+    server.stop();
+}
