@@ -34,7 +34,7 @@ pub fn raise_open_files(clients: usize) -> usize {
     let possible = limit
         .current
         .map_or(clients, |files| usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1));
-    tracing::warn!(clients_max = possible, wanted = clients, "the hard limit of open files allows fewer clients");
+    tracing::info!(clients_max = possible, wanted = clients, "the hard limit of open files allows fewer clients");
     possible
 }
 

@@ -165,7 +165,7 @@ impl Manual<'_> {
                 return Ok(Sleep::Forever);
             }
             match self.server.round(&self.time, Some(Duration::ZERO))? {
-                Round::Exit => self.stopped = true,
+                Round::Exit => self.exit(),
                 Round::On { busy: false, sleep } if sleep != Sleep::No => return Ok(sleep),
                 Round::On { .. } => {}
             }
@@ -173,8 +173,17 @@ impl Manual<'_> {
     }
 
     fn round(&mut self, timeout: Option<Duration>) -> Result<()> {
-        self.stopped |= self.server.round(&self.time, timeout)? == Round::Exit;
+        if self.server.round(&self.time, timeout)? == Round::Exit {
+            self.exit();
+        }
         Ok(())
+    }
+
+    /// What the end of the process would do to its sockets.
+    fn exit(&mut self) {
+        self.server.net.clients().clear();
+        self.server.net.close_listeners();
+        self.stopped = true;
     }
 
     fn settle_with<'a>(&mut self, words: impl Iterator<Item = &'a str>) -> Result<String> {

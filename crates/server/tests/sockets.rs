@@ -2,10 +2,11 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::Shutdown;
 use std::thread;
 
+use rustix::process::{Resource, Rlimit, prlimit};
 use support::Server;
 
 fn takeanumber() -> Server {
@@ -94,13 +95,30 @@ fn many_clients_are_served_at_once() {
 }
 
 #[test]
-fn a_server_whose_stdout_is_closed_goes_on() {
+fn when_files_run_out_new_clients_wait_and_old_ones_go_on() {
     let server = takeanumber();
-    let mut client = server.connect();
-    // Our end of its stdout is closed with the test's receiver; its next line would have nowhere to go.
-    client.send("LEN q\r\n");
-    let mut heard = [0; 4];
-    client.stream.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b":0\r\n");
+    let mut old = server.connect();
+    old.send("LEN q\r\n");
+    old.expect(":0\r\n");
+    let limit_to = |files| {
+        let limit = Rlimit { current: Some(files), maximum: prlimit_of(&server).maximum };
+        prlimit(Some(server.pid()), Resource::Nofile, limit).unwrap();
+    };
+    let before = prlimit_of(&server).current.unwrap();
+    limit_to(1);
+    let mut new = server.connect();
+    new.send("LEN q\r\n");
+    server.wait_for_log("connections cannot be accepted for now");
+    old.send("LEN q\r\n");
+    old.expect(":0\r\n");
+    limit_to(before);
+    new.expect(":0\r\n");
     server.stop();
+}
+
+fn prlimit_of(server: &Server) -> Rlimit {
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid().as_raw_nonzero())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let mut numbers = line.split_whitespace().skip(3).map(|word| word.parse().ok());
+    Rlimit { current: numbers.next().flatten(), maximum: numbers.next().flatten() }
 }

@@ -1,7 +1,6 @@
 //! Starts the built binary, talks to it, and ends it. Everything that is waited for has a deadline.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -161,14 +160,27 @@ impl Server {
         Server::spawn(jobyard().args(["serve", "--memory"]).args(arguments))
     }
 
+    /// Starts this command, whose stdout nobody reads, and waits until it has logged that it started.
+    pub fn spawn_unheard(command: &mut Command) -> Server {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let server = Server::new(child, channel().1);
+        server.wait_for_log("started");
+        server
+    }
+
+    fn new(mut child: Child, stdout: Receiver<String>) -> Server {
+        let stdin = child.stdin.take();
+        let stderr = collect(child.stderr.take().unwrap());
+        let running = Running::new(child);
+        Server { running, stdin, stdout, stderr, listening: Vec::new(), storing: String::new() }
+    }
+
     /// Starts this command, and waits until it has said where it listens.
     pub fn spawn(command: &mut Command) -> Server {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stdin = child.stdin.take();
         let stdout = collect(child.stdout.take().unwrap());
-        let stderr = collect(child.stderr.take().unwrap());
-        let running = Running::new(child);
-        let mut server = Server { running, stdin, stdout, stderr, listening: Vec::new(), storing: String::new() };
+        let mut server = Server::new(child, stdout);
         loop {
             let line = server.line();
             if let Some(address) = line.strip_prefix("listening on ") {
@@ -182,15 +194,23 @@ impl Server {
 
     /// The next line on stdout.
     pub fn line(&mut self) -> String {
-        match self.stdout.recv_timeout(PATIENCE) {
-            Ok(line) => line,
-            Err(_) => panic!("nothing more was said on stdout; on stderr: {}", self.logged()),
+        match self.try_line() {
+            Some(line) => line,
+            None => panic!("nothing more was said on stdout; on stderr: {}", self.logged()),
         }
     }
 
-    /// What was logged so far.
-    pub fn logged(&self) -> String {
-        self.stderr.try_iter().map(|line| line + "\n").collect()
+    /// The next line on stdout, if there is one.
+    pub fn try_line(&mut self) -> Option<String> {
+        self.stdout.recv_timeout(PATIENCE).ok()
+    }
+
+    /// What was logged so far; all of it, if the process has ended.
+    pub fn logged(&mut self) -> String {
+        self.running.poll();
+        let ended = self.running.status.is_some();
+        let lines: Vec<_> = if ended { self.stderr.iter().collect() } else { self.stderr.try_iter().collect() };
+        lines.join("\n")
     }
 
     /// Waits for a log line with this text in it, and returns it.
@@ -221,8 +241,8 @@ impl Server {
         self.running.signal(signal);
     }
 
-    pub fn pid(&self) -> i32 {
-        self.running.pid.as_raw_nonzero().get()
+    pub fn pid(&self) -> rustix::process::Pid {
+        self.running.pid
     }
 
     /// Waits for its end; says the exit code and what was logged.
@@ -267,7 +287,14 @@ impl Peer {
                 Err(error) => panic!("{error}; heard {:?}", String::from_utf8_lossy(&heard[..len])),
             }
         }
-        assert_eq!(String::from_utf8_lossy(&heard[..len]), text);
+        let same = heard[..len].iter().zip(text.as_bytes()).take_while(|(heard, expected)| heard == expected).count();
+        assert!(
+            same == text.len(),
+            "after {same} of {} bytes expected {:?}, heard {:?}",
+            text.len(),
+            text[same..].chars().take(100).collect::<String>(),
+            String::from_utf8_lossy(&heard[same..len.min(same + 100)])
+        );
     }
 
     /// The next line, its end taken off.
@@ -297,8 +324,4 @@ pub fn file(directory: &Directory, name: &str, text: &str) -> PathBuf {
 
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-pub fn os(text: &str) -> &OsStr {
-    OsStr::new(text)
 }
