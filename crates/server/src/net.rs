@@ -93,13 +93,9 @@ impl Net {
 
     /// Waits until something happens or the time is over, and adds what happened to `events`.
     pub fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<Polled> {
-        let timeout = self.accept_timeout().into_iter().chain(timeout).min();
-        match self.poll.poll(&mut self.happened, timeout) {
-            Ok(()) => {}
-            // A signal: it is told as an event of its own.
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(Polled::default()),
-            Err(error) => return Err(error),
-        }
+        let mut timeout = self.accept_timeout().into_iter().chain(timeout).min();
+        // Whatever interrupted it may have stopped us for long: what arrived meanwhile must be known before it is late.
+        retry(|| self.poll.poll(&mut self.happened, timeout.replace(Duration::ZERO)))?;
         let mut polled = Polled { any: !self.happened.is_empty(), signals: false };
         for happened in &self.happened {
             match happened.token() {

@@ -31,6 +31,7 @@ fn sigterm_and_sigint_answer_those_who_wait_and_exit_with_0() {
         let mut client = waiting(&server);
         server.signal(signal);
         assert_eq!(client.rest(), "-TIMEOUT\r\n");
+        drop(client);
         let (code, log) = server.wait();
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("stopped"), "{log}");
