@@ -14,6 +14,10 @@ use rustix::net::sockopt;
 use crate::address::{Address, Place};
 use crate::failure::Failure;
 
+/// How many connections may wait to be accepted, if the system allows as many. With the usual 128 a fleet of workers that
+/// connects at once waits for seconds, for what does not fit is tried again only after one.
+const BACKLOG: i32 = 4096;
+
 /// A listening socket and the address that it really has.
 #[derive(Debug)]
 pub struct Bound {
@@ -92,6 +96,7 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
 
 fn listen(place: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(place)?;
+    rustix::net::listen(&listener, BACKLOG)?;
     // Every accepted connection takes these over from its listener, without a call of its own. A peer that vanished
     // without a word is noticed after two minutes, so that it does not hold jobs for ever.
     sockopt::set_tcp_nodelay(&listener, true)?;
@@ -141,6 +146,7 @@ fn bind_unix(path: &Path) -> Result<(UnixListener, SocketFile)> {
         ErrorKind::InvalidInput => anyhow!("the path is too long for a unix socket"),
         _ => anyhow!(error),
     })?;
+    rustix::net::listen(&listener, BACKLOG)?;
     Ok((listener, SocketFile::new(path)?))
 }
 
