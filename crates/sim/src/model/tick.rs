@@ -38,22 +38,28 @@ impl Model {
 
     /// The earliest moment of engine time that matters to any job or any waiting client.
     pub(super) fn next_engine_deadline(&self) -> u64 {
-        let expiries = self.jobs.iter().map(|job| job.expires_ms);
-        let leases = self.jobs.iter().filter_map(Job::lease).map(|lease| lease.until_ms);
-        let delays = self.jobs.iter().map(delay_ends_ms);
         let waits = self.waiting.iter().map(|waiting| waiting.until_ms);
-        expiries.chain(leases).chain(delays).chain(waits).min().unwrap_or(NEVER_MS)
+        self.jobs.iter().map(job_deadline).chain(waits).min().unwrap_or(NEVER_MS)
     }
 
     /// What falls due at this moment of engine time: of the jobs all, of the waits one, the first. If there
     /// are more, the next round does them, so that nobody goes away with nothing while there is a job.
     fn tick_at(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) {
-        self.jobs_fall_due(now, at_ms, answers);
-        self.serve(now, answers);
+        self.settle_jobs(now, at_ms, answers);
         if let Some(client) = self.first_wait_over(at_ms) {
             self.wait_ends(now, client, answers);
+            self.settle_jobs(now, at_ms, answers);
+        }
+    }
+
+    /// Serves the waiting until no job is due: a lease of no length is over as soon as it is given.
+    fn settle_jobs(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) {
+        loop {
             self.jobs_fall_due(now, at_ms, answers);
             self.serve(now, answers);
+            if self.first(|job| job_deadline(job) <= at_ms).is_none() {
+                return;
+            }
         }
     }
 
@@ -62,7 +68,7 @@ impl Model {
         loop {
             if let Some(number) = self.first(|job| is_due(job.expires_ms)) {
                 self.expired(now, number, answers);
-            } else if let Some(number) = self.first(|job| job.lease().is_some_and(|lease| is_due(lease.until_ms))) {
+            } else if let Some(number) = self.first(|job| is_due(lease_ends_ms(job))) {
                 self.lease_ran_out(now, number, answers);
             } else if let Some(number) = self.first(|job| is_due(delay_ends_ms(job))) {
                 self.job_mut(number).state = State::Ready;
@@ -75,6 +81,14 @@ impl Model {
     fn first(&self, fits: impl Fn(&Job) -> bool) -> Option<JobNumber> {
         self.jobs.iter().find(|job| fits(job)).map(|job| job.number)
     }
+}
+
+fn job_deadline(job: &Job) -> u64 {
+    job.expires_ms.min(lease_ends_ms(job)).min(delay_ends_ms(job))
+}
+
+fn lease_ends_ms(job: &Job) -> u64 {
+    job.lease().map_or(NEVER_MS, |lease| lease.until_ms)
 }
 
 fn delay_ends_ms(job: &Job) -> u64 {
