@@ -1,7 +1,9 @@
 //! The nodes of an [`Index`](super::Index): how they are searched, split, evened out and merged.
 //!
 //! A node makes room on the way down and tidies up on the way back. Of two neighbours under one
-//! branch at least one stays more than three eighths full, so the tree stays low and compact.
+//! branch at least one stays more than a quarter full, so the tree stays low and compact: a remove
+//! merges what fits into one with room to spare, and a full node that gives to one neighbour keeps
+//! half, whatever its other neighbour has.
 
 /// Keys in a leaf at most. Like `BRANCH_MAX` a power of two, because vectors grow by doubling.
 pub(super) const LEAF_MAX: usize = 64;
@@ -196,9 +198,11 @@ impl<K: Ord + Copy> Node<K> {
                 left.append(&mut right);
             }
             (Node::Branch { len, branch: left }, Node::Branch { len: right_len, branch: mut right }) => {
+                let seam = left.children.len();
                 right.children[0].low = low;
                 reserve(&mut left.children, right.children.len(), bytes);
                 left.children.append(&mut right.children);
+                left.close_seam(seam, bytes);
                 *len += right_len;
             }
             _ => unreachable!("neighbours are of equal height"),
@@ -213,8 +217,13 @@ impl<K: Ord + Copy> Node<K> {
                 right[0]
             }
             (Node::Branch { len, branch: left }, Node::Branch { len: right_len, branch: right }) => {
+                let seam = left.children.len();
                 right.children[0].low = low;
                 even_out(&mut left.children, &mut right.children, bytes);
+                match seam.checked_sub(left.children.len()) {
+                    Some(moved) => right.close_seam(moved, bytes),
+                    None => left.close_seam(seam, bytes),
+                }
                 let both = *len + *right_len;
                 *len = left.count();
                 *right_len = both - *len;
@@ -279,6 +288,15 @@ impl<K: Ord + Copy> Branch<K> {
             return;
         }
         give_back(&mut self.children, bytes);
+    }
+
+    /// Children `i - 1` and `i` were under different branches: they may fit into one with room to spare.
+    fn close_seam(&mut self, i: usize, bytes: &mut usize) {
+        if let Some([left, right]) = i.checked_sub(1).and_then(|left| self.children.get(left..=i))
+            && left.node.width() + right.node.width() <= left.node.width_roomy()
+        {
+            self.merge(i - 1, bytes);
+        }
     }
 
     /// Splits child `i`; `key` is to be the first of what comes after, if nothing does yet.

@@ -50,7 +50,8 @@ fn check_node<K: Ord + Copy>(node: &Node<K>, low: Option<&K>, high: Option<&K>, 
                 let below = check_node(&child.node, low, next.map_or(high, |next| Some(&next.low)), bytes);
                 assert_eq!(*height.get_or_insert(below), below, "leaves of unequal depth");
                 if let Some(next) = next {
-                    assert!(child.node.width() + next.node.width() > child.node.width_roomy(), "two that fit in one");
+                    let half = child.node.width_roomy() / 3 * 2;
+                    assert!(child.node.width() + next.node.width() >= half, "two that are half full together");
                 }
             }
             height.expect("a branch has children") + 1
