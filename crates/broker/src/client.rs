@@ -18,6 +18,8 @@ pub(crate) struct Client {
     pub(crate) waiting: bool,
     /// There may be something to decode.
     pub(crate) fed: bool,
+    /// It sends nothing beyond what has arrived, so nothing of it may wait any more.
+    pub(crate) ending: bool,
     /// Its session is over once all that it has sent was decoded.
     pub(crate) finishing: bool,
     /// There may be something to read.
@@ -98,6 +100,7 @@ impl Client {
             phase: Phase::Serving,
             waiting: false,
             fed: false,
+            ending: false,
             finishing: false,
             readable: false,
             reading: false,
@@ -128,7 +131,12 @@ impl Client {
         self.output.waiting_bytes() > limits.output_bytes_max
     }
 
-    /// Whether more input is wanted now. One whose command waits is read too, within bounds, so that its end is noticed.
+    /// Whether it may be made to wait.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.link == Link::Open && !self.ending
+    }
+
+    /// Whether more input is wanted now. One whose command waits is read a little ahead too.
     pub(crate) fn wants_read(&self, limits: &Limits) -> bool {
         let wants = match self.phase {
             Phase::Serving => {
@@ -153,6 +161,12 @@ impl Client {
         }
     }
 
+    /// Nothing will arrive beyond what is there to be read.
+    pub(crate) fn begin_ending(&mut self, now_ms: u64) {
+        self.ending = true;
+        self.moved_ms = now_ms;
+    }
+
     /// Nothing more will arrive.
     pub(crate) fn end_input(&mut self, link: Link, now_ms: u64) {
         if self.link != Link::Gone {
@@ -165,7 +179,7 @@ impl Client {
 
     /// Nothing more is to be read.
     pub(crate) fn finish(&mut self, now_ms: u64) {
-        self.moved_ms = now_ms;
+        self.begin_ending(now_ms);
         self.finishing = true;
         self.fed = true;
     }
@@ -272,7 +286,7 @@ impl Client {
     pub(crate) fn farewell_at_ms(&self, limits: &Limits) -> Option<u64> {
         match self.phase {
             _ if self.link == Link::Gone => None,
-            Phase::Serving if self.finishing && self.clogged_up(limits) => Some(self.moved_ms + STALLED_MS_MAX),
+            Phase::Serving if self.ending && self.clogged_up(limits) => Some(self.moved_ms + STALLED_MS_MAX),
             Phase::Serving => None,
             Phase::Ending => Some(self.moved_ms + STALLED_MS_MAX),
             Phase::Lingering { until_ms, .. } => Some(until_ms),

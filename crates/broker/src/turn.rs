@@ -13,7 +13,7 @@ use crate::event::{Action, Clock, Event, Sleep};
 /// What a turn's events said that concerns more than one client.
 #[derive(Default)]
 pub(crate) struct News {
-    /// Clients that ended or are gone.
+    /// Clients that are ending, ended or are gone.
     pub(crate) hung_up: Vec<ClientId>,
     /// Whether someone has sent something that was not read yet.
     pub(crate) unread: bool,
@@ -70,6 +70,10 @@ impl<L: Log> Broker<L> {
                     (client.reading, client.readable) = (false, more);
                     client.receive(&bytes);
                 }),
+                Event::Ending(client) => {
+                    self.note(client, |client| client.begin_ending(now_ms));
+                    news.hung_up.push(client);
+                }
                 Event::Ended(client) => {
                     self.note(client, |client| client.end_input(Link::Ended, now_ms));
                     news.hung_up.push(client);
