@@ -1,7 +1,6 @@
 //! One connection: its session, its input and output, and where it stands in its life.
 
-use jobyard_engine::{ClientId, JobNumber, LeaseId, Limits, Reply};
-use jobyard_log::Position;
+use jobyard_engine::{ClientId, Limits, Reply};
 use jobyard_protocols::{Codec, Context, Input, Next};
 
 use crate::output::Output;
@@ -225,16 +224,6 @@ impl Client {
     /// The client was silent for too long.
     pub(crate) fn say_deadline_passed(&mut self) {
         self.codec.deadline_passed(self.output.writer());
-    }
-
-    /// What was written since the last seal depends on this position. Returns leases of which the client cannot hear,
-    /// because it is gone.
-    pub(crate) fn seal(&mut self, position: Position, not_before_ms: u64) -> Vec<(JobNumber, LeaseId)> {
-        if self.link == Link::Gone {
-            return self.output.drop_unsent();
-        }
-        self.output.seal(position, not_before_ms);
-        Vec::new()
     }
 
     /// Nothing more is decoded; what was written goes out.

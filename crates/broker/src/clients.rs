@@ -1,9 +1,8 @@
 //! All connections, and which of them have something to do.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hasher};
 
-use jobyard_engine::{ClientId, Limits};
+use jobyard_engine::{ByNumber, ClientId, Limits};
 use jobyard_protocols::Codec;
 
 use crate::client::{Client, Counted};
@@ -12,7 +11,8 @@ use crate::timers::Timers;
 /// All connections.
 #[derive(Default)]
 pub(crate) struct Clients {
-    by_id: HashMap<ClientId, Client, Mixed>,
+    /// Ids are counted by whoever accepts clients, never chosen by these.
+    by_id: HashMap<ClientId, Client, ByNumber>,
     /// Those that have something to decode, the one whose turn it is first.
     pub(crate) queue: VecDeque<ClientId>,
     /// Those to which something happened, or whose output is withheld.
@@ -88,17 +88,6 @@ impl Clients {
         }
     }
 
-    /// Queues the client at the front, if it has something to decode.
-    pub(crate) fn queue_first(&mut self, id: ClientId, limits: &Limits) {
-        if let Some(client) = self.by_id.get_mut(&id)
-            && !client.queued
-            && client.runnable(limits)
-        {
-            client.queued = true;
-            self.queue.push_front(id);
-        }
-    }
-
     /// Brings the client's timers up to date.
     pub(crate) fn schedule(&mut self, id: ClientId, limits: &Limits) {
         let Some(client) = self.by_id.get_mut(&id) else { return };
@@ -149,39 +138,5 @@ impl Clients {
     pub(crate) fn largest_input(&self) -> Option<ClientId> {
         let by_size = self.by_id.iter().map(|(&id, client)| (client.unfinished_bytes(), std::cmp::Reverse(id)));
         by_size.max().map(|(_, std::cmp::Reverse(id))| id)
-    }
-}
-
-/// Ids are counted by whoever accepts clients, never chosen by these: mixing is enough.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mixed;
-
-impl BuildHasher for Mixed {
-    type Hasher = Mixer;
-
-    fn build_hasher(&self) -> Mixer {
-        Mixer(0)
-    }
-}
-
-struct Mixer(u64);
-
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // The table takes its buckets from the lower bits and its tags from the upper ones: both must differ for neighbours.
-        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
-        #[expect(clippy::cast_possible_truncation, reason = "the two halves of the product are folded")]
-        let folded = (product >> 64) as u64 ^ product as u64;
-        self.0 = folded;
     }
 }
