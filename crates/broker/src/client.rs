@@ -1,13 +1,17 @@
 //! One connection: its session, its input and output, and where it stands in its life.
 
 use jobyard_engine::{ClientId, Limits, Reply};
-use jobyard_protocols::{Codec, Context, Input, Next};
+use jobyard_protocols::{Codec, Context, Farewell, Input, Next};
 
 use crate::output::Output;
 use crate::timers::Slot;
 
 /// One connection.
 pub(crate) struct Client {
+    /// How many clients there had been when it came.
+    number: u64,
+    /// It came when there was no room.
+    pub(crate) turned_away: bool,
     codec: Box<dyn Codec>,
     pub(crate) input: Input,
     pub(crate) output: Output,
@@ -90,8 +94,10 @@ pub(crate) struct Counted {
 }
 
 impl Client {
-    pub(crate) fn new(codec: Box<dyn Codec>) -> Self {
+    pub(crate) fn new(number: u64, codec: Box<dyn Codec>, turned_away: bool) -> Self {
         Client {
+            number,
+            turned_away,
             codec,
             input: Input::default(),
             output: Output::default(),
@@ -195,7 +201,8 @@ impl Client {
 
     /// Decodes the next request. If it is a command, the client waits for its reply.
     pub(crate) fn decode(&mut self, context: &Context<'_>) -> Next {
-        let next = self.codec.decode(&mut self.input, self.output.writer(), context);
+        let context = Context { client: self.number, ..*context };
+        let next = self.codec.decode(&mut self.input, self.output.writer(), &context);
         match next {
             Next::More => self.fed = false,
             Next::Command(_) => self.waiting = true,
@@ -208,7 +215,8 @@ impl Client {
     pub(crate) fn answer(&mut self, reply: &Reply<'_>, context: &Context<'_>) {
         debug_assert!(self.waiting, "a reply that nobody waits for: {reply:?}");
         let start = self.output.end();
-        self.codec.encode(reply, self.output.writer(), context);
+        let context = Context { client: self.number, ..*context };
+        self.codec.encode(reply, self.output.writer(), &context);
         if let Reply::Leased { job, lease } = reply {
             self.output.tells_lease(start, job.number, *lease);
         }
@@ -219,6 +227,11 @@ impl Client {
     /// The input has ended, and its last complete request was answered.
     pub(crate) fn say_end(&mut self) {
         self.codec.end(&self.input, self.output.writer());
+    }
+
+    /// The server has to end the connection.
+    pub(crate) fn say_last_words(&mut self, why: Farewell) {
+        self.codec.last_words(why, self.output.writer());
     }
 
     /// The client was silent for too long.
@@ -303,4 +316,6 @@ impl Codec for Mute {
     }
 
     fn encode(&mut self, _reply: &Reply<'_>, _out: &mut Vec<u8>, _context: &Context<'_>) {}
+
+    fn last_words(&mut self, _why: Farewell, _out: &mut Vec<u8>) {}
 }

@@ -21,6 +21,8 @@ pub(crate) struct Clients {
     pub(crate) heartbeats: Timers,
     /// When those that are to be closed are given up.
     pub(crate) farewells: Timers,
+    /// How many of them came when there was no room.
+    pub(crate) turned_away: usize,
     /// Clients that connected since the start.
     pub(crate) total: u64,
     /// Over all clients, when last counted.
@@ -28,16 +30,19 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn add(&mut self, id: ClientId, codec: Box<dyn Codec>) {
-        let previous = self.by_id.insert(id, Client::new(codec));
-        assert!(previous.is_none(), "{id:?} was given twice");
+    /// Takes a client in, if only to turn it away.
+    pub(crate) fn add(&mut self, id: ClientId, codec: Box<dyn Codec>, turned_away: bool) {
         self.total += 1;
+        self.turned_away += usize::from(turned_away);
+        let previous = self.by_id.insert(id, Client::new(self.total, codec, turned_away));
+        assert!(previous.is_none(), "{id:?} was given twice");
         self.change(id);
     }
 
     /// Forgets a client.
     pub(crate) fn remove(&mut self, id: ClientId) {
         let Some(mut client) = self.by_id.remove(&id) else { return };
+        self.turned_away -= usize::from(client.turned_away);
         self.heartbeats.replace(&mut client.heartbeat, id, None);
         self.farewells.replace(&mut client.farewell, id, None);
         self.counted.input_bytes -= client.counted.input_bytes;

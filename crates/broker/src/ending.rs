@@ -2,6 +2,7 @@
 
 use jobyard_engine::ClientId;
 use jobyard_log::Log;
+use jobyard_protocols::Farewell;
 
 use crate::Broker;
 use crate::client::{Link, Phase};
@@ -43,6 +44,15 @@ impl<L: Log> Broker<L> {
             client.end_session(self.now.engine_ms);
             self.clients.change(id);
             self.part(id);
+        }
+    }
+
+    /// The server has to end a session, and says why.
+    pub(crate) fn dismiss(&mut self, id: ClientId, why: Farewell) {
+        if let Some(client) = self.clients.get_mut(id) {
+            client.say_last_words(why);
+            self.seal(id, 0);
+            self.end_session(id);
         }
     }
 

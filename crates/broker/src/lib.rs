@@ -287,7 +287,7 @@ struct Scene {
 impl Scene {
     fn context(self, limits: &Limits) -> Context<'_> {
         let Scene { now, clients, clients_total, started_wall_ms, health } = self;
-        Context { now, limits, clients, clients_total, started_wall_ms, health }
+        Context { now, limits, clients, clients_total, client: 0, started_wall_ms, health }
     }
 }
 
