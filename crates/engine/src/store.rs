@@ -74,7 +74,7 @@ impl Store {
                 queue.ready.remove(OrderKey::of(job));
             }
             State::Delayed { due, shown_wall_ms } => {
-                queue.delayed.remove(DueKey { wall_ms: shown_wall_ms, place: job.place, number });
+                queue.delayed.remove(DueKey::of(job, shown_wall_ms));
                 match due {
                     Due::Engine(at_ms) => self.timers.remove(at_ms, Timer::DelayEnd(number)),
                     Due::Wall(at_ms) => self.timers.remove_date(at_ms, number),
@@ -112,7 +112,7 @@ impl Store {
                 }
             }
             State::Delayed { due, shown_wall_ms } => {
-                queue.delayed.insert(DueKey { wall_ms: shown_wall_ms, place: job.place, number });
+                queue.delayed.insert(DueKey::of(job, shown_wall_ms));
                 match due {
                     Due::Engine(at_ms) => self.timers.add(at_ms, Timer::DelayEnd(number)),
                     Due::Wall(at_ms) => self.timers.add_date(at_ms, number),
