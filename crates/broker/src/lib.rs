@@ -294,10 +294,8 @@ impl Scene {
 /// Gives the log's records to the engine. Returns when the last batch was decided.
 fn replay<L: Log>(log: &mut L, engine: &mut Engine) -> Result<Option<LastBatch>, OpenError> {
     let mut last = None;
-    let mut position = 0;
     let mut senseless = None;
-    log.replay(1, &mut |batch| {
-        position += 1;
+    log.replay(1, &mut |position, batch| {
         last = Some(LastBatch { engine_ms: batch.engine_ms, wall_ms: batch.wall_ms });
         if senseless.is_none() && engine.replay(batch.payload).is_err() {
             senseless = Some(position);

@@ -24,6 +24,8 @@ enum Pressure {
     },
     /// Enqueues are refused. What is left is for results.
     Full,
+    /// Results are refused too; finishing a job without one goes on.
+    Over,
 }
 
 impl<L: Log> Broker<L> {
@@ -65,15 +67,17 @@ impl<L: Log> Broker<L> {
     }
 
     fn carry_out(&mut self, id: ClientId, command: Command) {
-        let pressure = if command.enqueues() { self.pressure() } else { Pressure::Low };
+        let pressure = if command.enqueues() || brings_result(&command) { self.pressure() } else { Pressure::Low };
         let Some(client) = self.clients.get(id) else { return };
         let may_wait = client.may_wait() && self.stop == Stop::No;
         if let Some(reply) = self.answer_without_engine(client.link, may_wait, pressure, &command) {
             return self.answer(id, &reply);
         }
         let held_back = match pressure {
-            Pressure::High { hold_back_ms } => Some((id, self.now.engine_ms.saturating_add(hold_back_ms))),
-            Pressure::Low | Pressure::Full => None,
+            Pressure::High { hold_back_ms } if command.enqueues() => {
+                Some((id, self.now.engine_ms.saturating_add(hold_back_ms)))
+            }
+            Pressure::Low | Pressure::High { .. } | Pressure::Full | Pressure::Over => None,
         };
         let command = if may_wait { command } else { without_waiting(command) };
         self.call_holding_back(self.now, held_back, |engine, now, answers| engine.handle(now, id, command, answers));
@@ -91,7 +95,8 @@ impl<L: Log> Broker<L> {
         let stopping = self.stop != Stop::No;
         match command {
             _ if self.draining && command.enqueues() => Some(Reply::Refused(Refusal::Draining)),
-            _ if pressure == Pressure::Full => Some(Reply::Refused(Refusal::OutOfMemory)),
+            _ if pressure == Pressure::Over => Some(Reply::Refused(Refusal::OutOfMemory)),
+            _ if pressure == Pressure::Full && command.enqueues() => Some(Reply::Refused(Refusal::OutOfMemory)),
             Command::Lease(_) if stopping || link == Link::Gone => Some(Reply::NoJob),
             Command::Run { .. } if !may_wait => Some(Reply::TimedOut),
             _ => None,
@@ -102,6 +107,11 @@ impl<L: Log> Broker<L> {
         let used = self.engine.memory_bytes().saturating_add(self.clients.counted.memory_bytes);
         pressure(used, self.limits.memory_bytes_max)
     }
+}
+
+/// Whether carrying this out would keep a result.
+fn brings_result(command: &Command) -> bool {
+    matches!(command, Command::Complete { result, .. } | Command::Fail { result, .. } if !result.is_empty())
 }
 
 /// The same command, answered at once as if its time had run out where it would wait.
@@ -122,7 +132,7 @@ fn pressure(used: usize, max: usize) -> Pressure {
         return Pressure::Low;
     }
     if used > full {
-        return Pressure::Full;
+        return if used > max { Pressure::Over } else { Pressure::Full };
     }
     let share = (used - high) as u128 * u128::from(HELD_BACK_MS_MAX);
     let hold_back_ms = share.div_ceil((full - high).max(1) as u128);
@@ -140,6 +150,8 @@ mod tests {
         assert_eq!(pressure(875, 1_000), Pressure::High { hold_back_ms: 50 });
         assert_eq!(pressure(950, 1_000), Pressure::High { hold_back_ms: 100 });
         assert_eq!(pressure(951, 1_000), Pressure::Full);
+        assert_eq!(pressure(1_000, 1_000), Pressure::Full);
+        assert_eq!(pressure(1_001, 1_000), Pressure::Over);
     }
 
     #[test]

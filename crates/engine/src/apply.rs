@@ -10,27 +10,46 @@ use crate::timers::Timer;
 use crate::{DateRank, NewJob};
 
 impl Store {
-    /// Whether a record can be carried out: it speaks of jobs that are there.
+    /// Whether a record can be carried out: it speaks of jobs that are there, and in a state that allows it.
     pub(crate) fn fits(&self, record: &Record) -> bool {
+        let unfinished = |number: JobNumber| self.jobs.get(number).is_some_and(|job| !job.finished());
+        let in_queue = |number: JobNumber| unfinished(number) && self.job(number).state != State::Blocked;
         match record {
             Record::QueueCreated(_) => true,
-            Record::Enqueued(enqueued) => {
-                let unfinished = |number: &JobNumber| self.jobs.get(*number).is_some_and(|job| !job.finished());
-                self.jobs.get(enqueued.number).is_none() && enqueued.blockers.iter().all(unfinished)
+            Record::Enqueued(enqueued) => self.fits_enqueued(enqueued),
+            Record::Removed { number } => self.jobs.get(*number).is_some(),
+            Record::Failure { number } | Record::Done { number, .. } | Record::Failed { number, .. } => {
+                unfinished(*number)
             }
+            Record::Moved { number, place, .. } => unfinished(*number) && *place < u64::MAX,
             Record::Leased { number, .. }
             | Record::Counted { number }
             | Record::Undone { number }
-            | Record::Done { number, .. }
-            | Record::Failed { number, .. }
-            | Record::Removed { number }
-            | Record::Failure { number }
             | Record::BackedOff { number, .. }
-            | Record::Rested { number, .. }
-            | Record::Moved { number, .. }
-            | Record::Woke { number, .. }
-            | Record::Unblocked { number, .. } => self.jobs.get(*number).is_some(),
+            | Record::Rested { number, .. } => in_queue(*number),
+            Record::Woke { number, .. } => {
+                self.jobs.get(*number).is_some_and(|job| matches!(job.state, State::Delayed { .. }))
+            }
+            Record::Unblocked { number, place, .. } => {
+                *place < u64::MAX
+                    && self
+                        .jobs
+                        .get(*number)
+                        .is_some_and(|job| job.state == State::Blocked && job.blockers().is_empty())
+            }
         }
+    }
+
+    fn fits_enqueued(&self, enqueued: &Enqueued) -> bool {
+        let Enqueued { number, place, blockers, job, .. } = enqueued;
+        let unfinished = |number: &JobNumber| self.jobs.get(*number).is_some_and(|job| !job.finished());
+        let uuid_is_free = job.uuid.is_none_or(|uuid| !self.uuids.contains_key(&uuid));
+        self.jobs.get(*number).is_none()
+            && (1..u64::MAX).contains(number)
+            && *place < u64::MAX
+            && uuid_is_free
+            && blockers.iter().all(unfinished)
+            && blockers.is_sorted_by(|a, b| a < b)
     }
 
     /// Carries out one record.

@@ -9,6 +9,9 @@ use crate::names::JobNumber;
 /// Shards keep the pause of a growing table short: each moves only its own part.
 const SHARDS: usize = 256;
 
+/// A shard with room for so many is not worth shrinking.
+const KEPT_MAX: usize = 64;
+
 /// All jobs.
 #[derive(Debug)]
 pub(crate) struct Jobs {
@@ -48,8 +51,13 @@ impl Jobs {
     }
 
     pub(crate) fn remove(&mut self, number: JobNumber) -> Option<Job> {
-        let job = self.shards[Self::shard(number)].remove(&number)?;
+        let shard = &mut self.shards[Self::shard(number)];
+        let job = shard.remove(&number)?;
         self.memory_bytes -= job.memory_bytes();
+        // After a burst the table gives its memory back.
+        if shard.len() < shard.capacity() / 4 && shard.capacity() > KEPT_MAX {
+            shard.shrink_to(shard.len() * 2);
+        }
         Some(job)
     }
 

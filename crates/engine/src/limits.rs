@@ -1,12 +1,12 @@
-//! Every limit of the server, in one place.
+//! The limits of the server, in one place. What a protocol's grammar allows is said in that protocol's files.
 
-/// What the server accepts at most. Passed in; never a constant elsewhere.
+/// What the server accepts at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes in a job's body or result.
     pub body_bytes_max: usize,
-    /// Bytes in a workq payload or result.
-    pub workq_body_bytes_max: usize,
+    /// Bytes in a body or result where its protocol promises a block of less than a body's length.
+    pub block_bytes_max: usize,
     /// Bytes that a line may hold beside a body.
     pub line_extra_bytes_max: usize,
     /// Unfinished input over all clients.
@@ -50,7 +50,7 @@ impl Default for Limits {
         const MIB: usize = 1 << 20;
         Limits {
             body_bytes_max: 16 * MIB,
-            workq_body_bytes_max: MIB,
+            block_bytes_max: MIB,
             line_extra_bytes_max: 64 << 10,
             input_bytes_max: 256 * MIB,
             output_bytes_max: MIB,

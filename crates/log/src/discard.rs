@@ -13,7 +13,7 @@ impl Log for Discard {
         Ok(Claim { epoch: seen_epoch + 1, tail: 0 })
     }
 
-    fn replay(&mut self, _from: Position, _each: &mut dyn FnMut(Batch<'_>)) -> Result<(), LogError> {
+    fn replay(&mut self, _from: Position, _each: &mut dyn FnMut(Position, Batch<'_>)) -> Result<(), LogError> {
         Ok(())
     }
 
@@ -41,6 +41,6 @@ mod tests {
         log.submit(claim.epoch, 1, Batch { engine_ms: 0, wall_ms: 0, payload: b"x" });
         assert_eq!(log.completed(), Some(Completion::Durable(1)));
         assert_eq!(log.completed(), None);
-        log.replay(1, &mut |batch| panic!("{batch:?}")).unwrap();
+        log.replay(1, &mut |_, batch| panic!("{batch:?}")).unwrap();
     }
 }

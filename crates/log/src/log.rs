@@ -53,7 +53,7 @@ pub trait Log {
     ///
     /// # Errors
     /// If a batch is damaged or missing. Those before it have been given.
-    fn replay(&mut self, from: Position, each: &mut dyn FnMut(Batch<'_>)) -> Result<(), LogError>;
+    fn replay(&mut self, from: Position, each: &mut dyn FnMut(Position, Batch<'_>)) -> Result<(), LogError>;
 
     /// Appends a batch, if the log is still the caller's and the batch gets the position that the caller expects.
     /// Returns at once; [`Log::completed`] tells what became of it.

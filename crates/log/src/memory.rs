@@ -103,10 +103,10 @@ impl Log for MemoryLog {
         Ok(Claim { epoch: self.epoch, tail: last.position })
     }
 
-    fn replay(&mut self, from: Position, each: &mut dyn FnMut(Batch<'_>)) -> Result<(), LogError> {
+    fn replay(&mut self, from: Position, each: &mut dyn FnMut(Position, Batch<'_>)) -> Result<(), LogError> {
         walk(&self.bytes, self.salt, self.before, |_, frame| {
             if frame.header.position >= from {
-                each(frame.batch);
+                each(frame.header.position, frame.batch);
             }
             true
         })
@@ -182,7 +182,7 @@ mod tests {
 
     fn payloads(log: &mut MemoryLog, from: Position) -> Result<Vec<Vec<u8>>, LogError> {
         let mut payloads = Vec::new();
-        log.replay(from, &mut |batch| payloads.push(batch.payload.to_vec())).map(|()| payloads)
+        log.replay(from, &mut |_, batch| payloads.push(batch.payload.to_vec())).map(|()| payloads)
     }
 
     fn damage_at(log: &mut MemoryLog) -> (u64, Damage) {

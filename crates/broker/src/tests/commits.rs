@@ -68,7 +68,7 @@ fn what_was_computed_while_a_batch_was_in_flight_waits_for_the_next() {
     world.settle();
     assert_eq!(world.hear(bob), "put 2\n");
     let mut payloads = 0;
-    world.broker.into_log().replay(1, &mut |_| payloads += 1).unwrap();
+    world.broker.into_log().replay(1, &mut |_, _| payloads += 1).unwrap();
     assert_eq!(payloads, 2);
 }
 

@@ -233,7 +233,7 @@ fn block(
     limits: &Limits,
     draft: impl FnOnce() -> Result<Draft, Fault>,
 ) -> Result<Parsed, Fault> {
-    match values::size(size, limits.workq_body_bytes_max.min(limits.body_bytes_max)) {
+    match values::size(size, limits.block_bytes_max.min(limits.body_bytes_max)) {
         Size::Bytes(size) => Ok(Parsed::Block(Block { size, draft: draft() })),
         Size::TooMany => Ok(Parsed::TooLarge(fault)),
         Size::Invalid => Err(fault),

@@ -28,7 +28,7 @@ macro_rules! limits_layer {
 
 limits_layer! {
     body_bytes_max: usize,
-    workq_body_bytes_max: usize,
+    block_bytes_max: usize,
     line_extra_bytes_max: usize,
     input_bytes_max: usize,
     output_bytes_max: usize,

@@ -16,7 +16,7 @@ macro_rules! rows {
 #[allow(clippy::useless_conversion, reason = "some fields are as wide as what is read")]
 const FIELDS: &[(&str, Set)] = rows![
     body_bytes_max,
-    workq_body_bytes_max,
+    block_bytes_max,
     line_extra_bytes_max,
     input_bytes_max,
     output_bytes_max,
