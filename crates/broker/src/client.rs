@@ -35,6 +35,8 @@ pub(crate) struct Client {
     pub(crate) clogged: bool,
     /// It is among those that have something to decode.
     pub(crate) queued: bool,
+    /// Up to when all that had arrived was read, when it was last put among those.
+    pub(crate) heard_until_ms: u64,
     /// It is among those that have to be settled.
     pub(crate) listed: bool,
     /// The engine was told that it is gone, or need not be.
@@ -112,6 +114,7 @@ impl Client {
             writing: false,
             clogged: false,
             queued: false,
+            heard_until_ms: 0,
             listed: false,
             parted: false,
             moved_ms: 0,

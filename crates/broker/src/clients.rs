@@ -15,6 +15,8 @@ pub(crate) struct Clients {
     by_id: HashMap<ClientId, Client, ByNumber>,
     /// Those that have something to decode, the one whose turn it is first.
     pub(crate) queue: VecDeque<ClientId>,
+    /// In this turn: up to when all that had arrived was read.
+    pub(crate) heard_until_ms: u64,
     /// Those to which something happened, or whose output is withheld.
     pub(crate) changed: Vec<ClientId>,
     /// When they will have been silent for too long.
@@ -89,6 +91,7 @@ impl Clients {
             && client.runnable(limits)
         {
             client.queued = true;
+            client.heard_until_ms = self.heard_until_ms;
             self.queue.push_back(id);
         }
     }

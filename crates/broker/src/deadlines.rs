@@ -28,7 +28,7 @@ impl Looks {
     ///
     /// What had arrived by one look is known at the next, and read in the turn after that. So after a stall, wherever it
     /// struck, leases and heartbeats are looked at only when those who may have renewed them were heard.
-    fn heard_until_ms(&self, unread: bool) -> u64 {
+    pub(crate) fn heard_until_ms(&self, unread: bool) -> u64 {
         self.0[if unread { 2 } else { 1 }]
     }
 }
@@ -36,7 +36,10 @@ impl Looks {
 impl<L: Log> Broker<L> {
     /// Does what fell due, in order of time; at one moment the engine's answers come first, and count as a sign of life.
     pub(crate) fn pass_deadlines(&mut self, unread: bool) {
-        let horizon_ms = self.looks.heard_until_ms(unread);
+        // Who is still in the queue has sent something that this turn had no room for.
+        let waits = self.clients.queue.front().and_then(|&id| self.clients.get(id));
+        let heard_ms = self.looks.heard_until_ms(unread);
+        let horizon_ms = waits.map_or(heard_ms, |client| client.heard_until_ms.min(heard_ms));
         loop {
             let silent = self.clients.next_silent(horizon_ms, &self.limits);
             let until_ms = silent.map_or(horizon_ms, |(at_ms, _)| at_ms);

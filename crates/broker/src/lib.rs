@@ -102,6 +102,8 @@ pub struct Broker<L> {
     /// What time it is in this turn.
     now: Now,
     looks: Looks,
+    /// How much this turn has done, in the engine's units of work.
+    turn_work: u64,
     started_wall_ms: i64,
     /// What recovery decided. Nobody is read before it is durable.
     recovered: Position,
@@ -146,6 +148,7 @@ impl<L: Log> Broker<L> {
             clock: time,
             now,
             looks: Looks::new(now.engine_ms),
+            turn_work: 0,
             started_wall_ms: clock.wall_ms,
             recovered: claim.tail,
             draining: false,

@@ -1,6 +1,6 @@
 //! What a client has sent becomes commands, and these are carried out or refused.
 
-use jobyard_engine::{ClientId, Command, Refusal, Reply, Wait};
+use jobyard_engine::{ClientId, Command, Look, Refusal, Reply, Wait};
 use jobyard_log::Log;
 use jobyard_protocols::Next;
 
@@ -8,6 +8,12 @@ use crate::Broker;
 use crate::client::Link;
 use crate::commit::BATCH_BYTES_MAX;
 use crate::drain::Stop;
+
+/// A turn that has done so much work, in the engine's units, lets the next begin: some milliseconds.
+const TURN_WORK_MAX: u64 = 100_000;
+
+/// How much of an answer is written in one unit of work.
+const OUTPUT_BYTES_PER_WORK: u64 = 64;
 
 /// For how long the answer of an enqueue is held back when memory is almost used up.
 const HELD_BACK_MS_MAX: u64 = 100;
@@ -24,7 +30,7 @@ enum Pressure {
     },
     /// Enqueues are refused. What is left is for results.
     Full,
-    /// Results are refused too; finishing a job without one goes on.
+    /// Results and listings are refused too; taking and finishing jobs goes on.
     Over,
 }
 
@@ -34,9 +40,10 @@ impl<L: Log> Broker<L> {
         for _ in 0..self.limits.turn_commands_max {
             let scene = self.scene(self.now);
             let Some(client) = self.clients.get_mut(id) else { return };
-            if !client.runnable(&self.limits) || self.engine.records().len() >= BATCH_BYTES_MAX {
+            if !client.runnable(&self.limits) {
                 break;
             }
+            let before = (client.output.end(), self.engine.work());
             let next = client.decode(&scene.context(&self.limits));
             self.seal(id, 0);
             match next {
@@ -45,12 +52,22 @@ impl<L: Log> Broker<L> {
                 Next::Answered => {}
                 Next::Close => self.end_session(id),
             }
+            let written = self.clients.get(id).map_or(0, |client| client.output.end() - before.0);
+            self.turn_work += 1 + self.engine.work() - before.1 + written / OUTPUT_BYTES_PER_WORK;
+            if self.turn_is_full() {
+                break;
+            }
         }
         if let Some(client) = self.clients.get_mut(id) {
             client.queued = false;
         }
         self.clients.recount(id);
         self.clients.queue_up(id, &self.limits);
+    }
+
+    /// Whether this turn has done as much as one should, so that nobody waits for long because of what others ask.
+    pub(crate) fn turn_is_full(&self) -> bool {
+        self.turn_work >= TURN_WORK_MAX || self.engine.records().len() >= BATCH_BYTES_MAX
     }
 
     /// There is no whole request left. If none can follow, the session is over.
@@ -67,7 +84,7 @@ impl<L: Log> Broker<L> {
     }
 
     fn carry_out(&mut self, id: ClientId, command: Command) {
-        let pressure = if command.enqueues() || brings_result(&command) { self.pressure() } else { Pressure::Low };
+        let pressure = if takes_memory(&command) { self.pressure() } else { Pressure::Low };
         let Some(client) = self.clients.get(id) else { return };
         let may_wait = client.may_wait() && self.stop == Stop::No;
         if let Some(reply) = self.answer_without_engine(client.link, may_wait, pressure, &command) {
@@ -79,7 +96,12 @@ impl<L: Log> Broker<L> {
             }
             Pressure::Low | Pressure::High { .. } | Pressure::Full | Pressure::Over => None,
         };
-        let command = if may_wait { command } else { without_waiting(command) };
+        let mut command = if may_wait { command } else { without_waiting(command) };
+        if let (Command::Lease(request), Pressure::Full | Pressure::Over) = (&mut command, pressure) {
+            // There is no room for the names of queues that nobody can put a job in now.
+            request.creates_queues = false;
+            request.queues.retain(|name| self.engine.has_queue(name));
+        }
         self.call_holding_back(self.now, held_back, |engine, now, answers| engine.handle(now, id, command, answers));
     }
 
@@ -95,9 +117,11 @@ impl<L: Log> Broker<L> {
         let stopping = self.stop != Stop::No;
         match command {
             _ if self.draining && command.enqueues() => Some(Reply::Refused(Refusal::Draining)),
+            Command::Lease(_) if stopping || link == Link::Gone => Some(Reply::NoJob),
+            Command::Lease(_) => None,
+            Command::Group(_) if !command.enqueues() => None,
             _ if pressure == Pressure::Over => Some(Reply::Refused(Refusal::OutOfMemory)),
             _ if pressure == Pressure::Full && command.enqueues() => Some(Reply::Refused(Refusal::OutOfMemory)),
-            Command::Lease(_) if stopping || link == Link::Gone => Some(Reply::NoJob),
             Command::Run { .. } if !may_wait => Some(Reply::TimedOut),
             _ => None,
         }
@@ -109,9 +133,14 @@ impl<L: Log> Broker<L> {
     }
 }
 
-/// Whether carrying this out would keep a result.
-fn brings_result(command: &Command) -> bool {
-    matches!(command, Command::Complete { result, .. } | Command::Fail { result, .. } if !result.is_empty())
+/// Whether carrying this out may take more memory than a little: by a job, a result, the names of queues, or a listing.
+fn takes_memory(command: &Command) -> bool {
+    match command {
+        Command::Complete { result, .. } | Command::Fail { result, .. } => !result.is_empty(),
+        Command::Look(look) => matches!(look, Look::Jobs { .. } | Look::Queues { .. }),
+        Command::Enqueue(_) | Command::Run { .. } | Command::Group(_) | Command::Lease(_) => true,
+        Command::Release { .. } | Command::Remove { .. } | Command::Await { .. } => false,
+    }
 }
 
 /// The same command, answered at once as if its time had run out where it would wait.

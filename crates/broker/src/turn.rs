@@ -7,7 +7,6 @@ use jobyard_protocols::Farewell;
 
 use crate::Broker;
 use crate::client::{Client, Link};
-use crate::commit::BATCH_BYTES_MAX;
 use crate::drain::Stop;
 use crate::event::{Action, Clock, Event, Sleep};
 
@@ -43,7 +42,9 @@ impl<L: Log> Broker<L> {
             events.clear();
             return Sleep::Forever;
         }
+        self.turn_work = 0;
         self.looks.turn(self.now.engine_ms, events.is_empty());
+        self.clients.heard_until_ms = self.looks.heard_until_ms(false);
         let news = self.take_in(events);
         self.stop(news.stops);
         self.hang_up(&news.hung_up);
@@ -124,7 +125,7 @@ impl<L: Log> Broker<L> {
             return;
         }
         for _ in 0..self.clients.queue.len() {
-            if self.engine.records().len() >= BATCH_BYTES_MAX {
+            if self.turn_is_full() {
                 return;
             }
             let Some(id) = self.clients.queue.pop_front() else { return };

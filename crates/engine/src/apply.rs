@@ -213,7 +213,12 @@ impl Store {
     /// The job no longer blocks and is no longer blocked.
     fn unlink(&mut self, number: JobNumber) {
         for blocked in self.blocks.remove(&number).into_iter().flatten() {
-            self.jobs.change(blocked, |job| job.rare_mut().blockers.retain(|&blocker| blocker != number));
+            self.jobs.change(blocked, |job| {
+                let blockers = &mut job.rare_mut().blockers;
+                if let Ok(at) = blockers.binary_search(&number) {
+                    blockers.remove(at);
+                }
+            });
         }
         if self.job(number).blockers().is_empty() {
             return;

@@ -4,7 +4,7 @@ use crate::bytes::{Damaged, Reader};
 use crate::command::{By, Command, JobRef};
 use crate::job::{Job, State};
 use crate::limits::Limits;
-use crate::names::{ClientId, JobNumber, LeaseId};
+use crate::names::{ClientId, JobNumber, LeaseId, QueueName};
 use crate::record::Record;
 use crate::reply::{Counters, Refusal, Reply};
 use crate::store::Store;
@@ -26,7 +26,12 @@ pub struct Engine {
     records: Vec<u8>,
     epoch: u64,
     last_lease: u64,
+    /// See [`Engine::work`].
+    pub(crate) work: u64,
 }
+
+/// What a record counts for as [`Engine::work`].
+const WORK_PER_RECORD: u64 = 10;
 
 /// How many of a lease id's bits count within one epoch.
 const LEASE_BITS: u32 = 40;
@@ -44,6 +49,7 @@ impl Engine {
             records: Vec::new(),
             epoch,
             last_lease: 0,
+            work: 0,
         }
     }
 
@@ -155,8 +161,22 @@ impl Engine {
         jobs.memory_bytes() + queues.memory_bytes() + self.waiting.memory_bytes() + self.records.capacity()
     }
 
+    /// Whether a queue of that name exists.
+    #[must_use]
+    pub fn has_queue(&self, name: &QueueName) -> bool {
+        self.store.queues.exists(name)
+    }
+
+    /// How much has been done since the start, in units of some tens of nanoseconds: so that one who asks for much
+    /// can be made to wait for those who ask for little.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
     /// Makes a durable change: the record is written, and applied as recovery would.
     pub(crate) fn commit(&mut self, record: Record) {
+        self.work += WORK_PER_RECORD;
         record.encode(&mut self.records);
         self.store.apply(record);
     }

@@ -161,26 +161,38 @@ impl Job {
 
     /// The memory it takes, but for its place in a queue's list.
     pub(crate) fn memory_bytes(&self) -> usize {
-        // The table of jobs is two thirds full on average; the allocator keeps books of its own.
-        const TABLE: usize = size_of::<Job>() * 3 / 2;
-        const ALLOCATED: usize = 16;
+        // The table of jobs is half full just after it has grown.
+        const TABLE: usize = size_of::<Job>() * 2;
+        let timer = match self.state {
+            State::Delayed { .. } | State::Leased { .. } | State::Held { .. } => ENTRY,
+            State::Blocked | State::Ready | State::Done | State::Failed => 0,
+        };
         let rare = self.rare.as_ref().map_or(0, |rare| rare.memory_bytes());
-        TABLE + self.body.len() + ALLOCATED + rare
+        TABLE + allocated(self.body.len()) + timer + rare
     }
+}
+
+/// What an entry in a tree or a table of small things takes.
+const ENTRY: usize = 48;
+
+/// What the allocator takes for so many bytes: its own books, and rounding.
+fn allocated(bytes: usize) -> usize {
+    (bytes + 8).next_multiple_of(16).max(32)
 }
 
 impl Rare {
     fn memory_bytes(&self) -> usize {
-        // A UUID, a blocker and a deadline have an entry in an index each.
-        const ENTRY: usize = 48;
+        // An entry in the table of blockers, and in the set of what that one blocks.
+        const BLOCKER: usize = 160;
         let moves_to = match &self.failure_rule {
-            Some(FailureRule { used_up: UsedUp::MoveTo(queue), .. }) => queue.as_bytes().len(),
+            Some(FailureRule { used_up: UsedUp::MoveTo(queue), .. }) => allocated(queue.as_bytes().len()),
             _ => 0,
         };
-        size_of::<Rare>()
-            + self.name.as_ref().map_or(0, |name| name.len())
-            + self.result.as_ref().map_or(0, |result| result.len())
+        allocated(size_of::<Rare>())
+            + self.name.as_ref().map_or(0, |name| allocated(name.len()))
+            + self.result.as_ref().map_or(0, |result| allocated(result.len()))
             + moves_to
-            + ENTRY * (usize::from(self.uuid.is_some()) + usize::from(self.expires_ms.is_some()) + self.blockers.len())
+            + ENTRY * (usize::from(self.uuid.is_some()) + usize::from(self.expires_ms.is_some()))
+            + BLOCKER * self.blockers.len()
     }
 }

@@ -12,6 +12,9 @@ use crate::reply::{Refusal, Reply};
 use crate::time::{NEVER_MS, Now};
 use crate::waiting::{LeaseWant, Want};
 
+/// How much of a body is looked through in one unit of work.
+const BODY_BYTES_PER_WORK: u64 = 64;
+
 impl Engine {
     pub(crate) fn handle_lease(
         &mut self,
@@ -86,6 +89,9 @@ impl Engine {
     /// Leases a job that is ready, or refuses if its taker cannot carry its body.
     fn lease(&mut self, now: Now, client: ClientId, number: JobNumber, want: &LeaseWant, answers: &mut Answers<'_>) {
         let job = self.store.job(number);
+        if want.body_without.is_some() {
+            self.work += job.body.len() as u64 / BODY_BYTES_PER_WORK;
+        }
         if want.body_without.is_some_and(|byte| job.body.contains(&byte)) {
             return answers(client, Reply::Refused(Refusal::BodyUnfit));
         }

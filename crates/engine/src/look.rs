@@ -8,7 +8,7 @@ use crate::queue::Queue;
 use crate::reply::{JobView, QueueView, Refusal, Reply};
 
 impl Engine {
-    pub(crate) fn handle_look(&self, client: ClientId, look: &Look, answers: &mut Answers<'_>) {
+    pub(crate) fn handle_look(&mut self, client: ClientId, look: &Look, answers: &mut Answers<'_>) {
         match look {
             Look::Job(job) => answers(
                 client,
@@ -28,6 +28,7 @@ impl Engine {
                 },
             ),
             Look::Queues { order, nameable, offset, count_max } => {
+                self.work += self.store.queues.len() as u64;
                 let queues = self.look_at_queues(*order, *nameable, *offset, *count_max);
                 answers(client, Reply::Queues { queues: &queues, counters: self.counters });
             }

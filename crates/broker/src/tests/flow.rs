@@ -24,6 +24,38 @@ fn a_client_gets_so_many_commands_a_turn_and_the_others_theirs() {
 }
 
 #[test]
+fn who_asks_for_much_gets_one_such_command_a_turn_and_the_others_theirs() {
+    let mut world = World::limited(|limits| limits.output_bytes_max = usize::MAX);
+    let (alice, bob, carol) = (world.connect(PLAIN), world.connect(PLAIN), world.connect(PLAIN));
+    world.settle();
+    world.send(alice, "fill 7000000\nfill 7000000\n");
+    world.send(bob, "fill 7000000\n");
+    world.send(carol, "echo hello\n");
+    let mut heard = Vec::new();
+    world.turn();
+    for _ in 0..3 {
+        world.turn();
+        heard.push((world.hear(alice).len(), world.hear(bob).len(), world.hear(carol).len()));
+    }
+    assert_eq!(heard, [(7_000_000, 0, 0), (0, 7_000_000, 0), (7_000_000, 0, 6)], "in turn, and each turn ends soon");
+}
+
+#[test]
+fn no_lease_ends_before_what_its_holder_sent_in_time_had_its_turn() {
+    let mut world = World::limited(|limits| limits.output_bytes_max = usize::MAX);
+    let (alice, bob, carol) = (world.connect(PLAIN), world.connect(PLAIN), world.connect(PLAIN));
+    world.ask(bob, "put q one\n");
+    assert_eq!(world.ask(bob, "lease q 1000\n"), "job 1 one\n");
+    world.ask(carol, "await-lease q 60000\n");
+    world.send(alice, &"fill 7000000\n".repeat(5));
+    world.send(bob, "rm 1\n");
+    world.stall(5_000);
+    world.settle();
+    assert_eq!(world.hear(bob), "done\n");
+    assert_eq!(world.hear(carol), "", "the job was not put back before it was removed");
+}
+
+#[test]
 fn those_who_were_not_done_go_on_in_turn() {
     let mut world = World::limited(|limits| limits.turn_commands_max = 1);
     let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
