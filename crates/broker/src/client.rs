@@ -1,14 +1,17 @@
 //! One connection: its session, its input and output, and where it stands in its life.
 
-use jobyard_engine::{ClientId, JobNumber, LeaseId, Limits, Reply};
-use jobyard_log::Position;
-use jobyard_protocols::{Codec, Context, Input, Next};
+use jobyard_engine::{ClientId, Limits, Reply};
+use jobyard_protocols::{Codec, Context, Farewell, Input, Next};
 
 use crate::output::Output;
 use crate::timers::Slot;
 
 /// One connection.
 pub(crate) struct Client {
+    /// How many clients there had been when it came.
+    number: u64,
+    /// It came when there was no room.
+    pub(crate) turned_away: bool,
     codec: Box<dyn Codec>,
     pub(crate) input: Input,
     pub(crate) output: Output,
@@ -18,6 +21,8 @@ pub(crate) struct Client {
     pub(crate) waiting: bool,
     /// There may be something to decode.
     pub(crate) fed: bool,
+    /// It sends nothing beyond what has arrived, so nothing of it may wait any more.
+    pub(crate) ending: bool,
     /// Its session is over once all that it has sent was decoded.
     pub(crate) finishing: bool,
     /// There may be something to read.
@@ -89,8 +94,10 @@ pub(crate) struct Counted {
 }
 
 impl Client {
-    pub(crate) fn new(codec: Box<dyn Codec>) -> Self {
+    pub(crate) fn new(number: u64, codec: Box<dyn Codec>, turned_away: bool) -> Self {
         Client {
+            number,
+            turned_away,
             codec,
             input: Input::default(),
             output: Output::default(),
@@ -98,6 +105,7 @@ impl Client {
             phase: Phase::Serving,
             waiting: false,
             fed: false,
+            ending: false,
             finishing: false,
             readable: false,
             reading: false,
@@ -128,7 +136,12 @@ impl Client {
         self.output.waiting_bytes() > limits.output_bytes_max
     }
 
-    /// Whether more input is wanted now. One whose command waits is read too, within bounds, so that its end is noticed.
+    /// Whether it may be made to wait.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.link == Link::Open && !self.ending
+    }
+
+    /// Whether more input is wanted now. One whose command waits is read a little ahead too.
     pub(crate) fn wants_read(&self, limits: &Limits) -> bool {
         let wants = match self.phase {
             Phase::Serving => {
@@ -153,6 +166,12 @@ impl Client {
         }
     }
 
+    /// Nothing will arrive beyond what is there to be read.
+    pub(crate) fn begin_ending(&mut self, now_ms: u64) {
+        self.ending = true;
+        self.moved_ms = now_ms;
+    }
+
     /// Nothing more will arrive.
     pub(crate) fn end_input(&mut self, link: Link, now_ms: u64) {
         if self.link != Link::Gone {
@@ -165,7 +184,7 @@ impl Client {
 
     /// Nothing more is to be read.
     pub(crate) fn finish(&mut self, now_ms: u64) {
-        self.moved_ms = now_ms;
+        self.begin_ending(now_ms);
         self.finishing = true;
         self.fed = true;
     }
@@ -182,7 +201,8 @@ impl Client {
 
     /// Decodes the next request. If it is a command, the client waits for its reply.
     pub(crate) fn decode(&mut self, context: &Context<'_>) -> Next {
-        let next = self.codec.decode(&mut self.input, self.output.writer(), context);
+        let context = Context { client: self.number, ..*context };
+        let next = self.codec.decode(&mut self.input, self.output.writer(), &context);
         match next {
             Next::More => self.fed = false,
             Next::Command(_) => self.waiting = true,
@@ -195,7 +215,8 @@ impl Client {
     pub(crate) fn answer(&mut self, reply: &Reply<'_>, context: &Context<'_>) {
         debug_assert!(self.waiting, "a reply that nobody waits for: {reply:?}");
         let start = self.output.end();
-        self.codec.encode(reply, self.output.writer(), context);
+        let context = Context { client: self.number, ..*context };
+        self.codec.encode(reply, self.output.writer(), &context);
         if let Reply::Leased { job, lease } = reply {
             self.output.tells_lease(start, job.number, *lease);
         }
@@ -208,19 +229,14 @@ impl Client {
         self.codec.end(&self.input, self.output.writer());
     }
 
+    /// The server has to end the connection.
+    pub(crate) fn say_last_words(&mut self, why: Farewell) {
+        self.codec.last_words(why, self.output.writer());
+    }
+
     /// The client was silent for too long.
     pub(crate) fn say_deadline_passed(&mut self) {
         self.codec.deadline_passed(self.output.writer());
-    }
-
-    /// What was written since the last seal depends on this position. Returns leases of which the client cannot hear,
-    /// because it is gone.
-    pub(crate) fn seal(&mut self, position: Position, not_before_ms: u64) -> Vec<(JobNumber, LeaseId)> {
-        if self.link == Link::Gone {
-            return self.output.drop_unsent();
-        }
-        self.output.seal(position, not_before_ms);
-        Vec::new()
     }
 
     /// Nothing more is decoded; what was written goes out.
@@ -272,7 +288,7 @@ impl Client {
     pub(crate) fn farewell_at_ms(&self, limits: &Limits) -> Option<u64> {
         match self.phase {
             _ if self.link == Link::Gone => None,
-            Phase::Serving if self.finishing && self.clogged_up(limits) => Some(self.moved_ms + STALLED_MS_MAX),
+            Phase::Serving if self.ending && self.clogged_up(limits) => Some(self.moved_ms + STALLED_MS_MAX),
             Phase::Serving => None,
             Phase::Ending => Some(self.moved_ms + STALLED_MS_MAX),
             Phase::Lingering { until_ms, .. } => Some(until_ms),
@@ -300,4 +316,6 @@ impl Codec for Mute {
     }
 
     fn encode(&mut self, _reply: &Reply<'_>, _out: &mut Vec<u8>, _context: &Context<'_>) {}
+
+    fn last_words(&mut self, _why: Farewell, _out: &mut Vec<u8>) {}
 }

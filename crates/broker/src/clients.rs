@@ -1,9 +1,8 @@
 //! All connections, and which of them have something to do.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hasher};
 
-use jobyard_engine::{ClientId, Limits};
+use jobyard_engine::{ByNumber, ClientId, Limits};
 use jobyard_protocols::Codec;
 
 use crate::client::{Client, Counted};
@@ -12,7 +11,8 @@ use crate::timers::Timers;
 /// All connections.
 #[derive(Default)]
 pub(crate) struct Clients {
-    by_id: HashMap<ClientId, Client, Mixed>,
+    /// Ids are counted by whoever accepts clients, never chosen by these.
+    by_id: HashMap<ClientId, Client, ByNumber>,
     /// Those that have something to decode, the one whose turn it is first.
     pub(crate) queue: VecDeque<ClientId>,
     /// Those to which something happened, or whose output is withheld.
@@ -21,6 +21,8 @@ pub(crate) struct Clients {
     pub(crate) heartbeats: Timers,
     /// When those that are to be closed are given up.
     pub(crate) farewells: Timers,
+    /// How many of them came when there was no room.
+    pub(crate) turned_away: usize,
     /// Clients that connected since the start.
     pub(crate) total: u64,
     /// Over all clients, when last counted.
@@ -28,16 +30,19 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn add(&mut self, id: ClientId, codec: Box<dyn Codec>) {
-        let previous = self.by_id.insert(id, Client::new(codec));
-        assert!(previous.is_none(), "{id:?} was given twice");
+    /// Takes a client in, if only to turn it away.
+    pub(crate) fn add(&mut self, id: ClientId, codec: Box<dyn Codec>, turned_away: bool) {
         self.total += 1;
+        self.turned_away += usize::from(turned_away);
+        let previous = self.by_id.insert(id, Client::new(self.total, codec, turned_away));
+        assert!(previous.is_none(), "{id:?} was given twice");
         self.change(id);
     }
 
     /// Forgets a client.
     pub(crate) fn remove(&mut self, id: ClientId) {
         let Some(mut client) = self.by_id.remove(&id) else { return };
+        self.turned_away -= usize::from(client.turned_away);
         self.heartbeats.replace(&mut client.heartbeat, id, None);
         self.farewells.replace(&mut client.farewell, id, None);
         self.counted.input_bytes -= client.counted.input_bytes;
@@ -85,17 +90,6 @@ impl Clients {
         {
             client.queued = true;
             self.queue.push_back(id);
-        }
-    }
-
-    /// Queues the client at the front, if it has something to decode.
-    pub(crate) fn queue_first(&mut self, id: ClientId, limits: &Limits) {
-        if let Some(client) = self.by_id.get_mut(&id)
-            && !client.queued
-            && client.runnable(limits)
-        {
-            client.queued = true;
-            self.queue.push_front(id);
         }
     }
 
@@ -149,39 +143,5 @@ impl Clients {
     pub(crate) fn largest_input(&self) -> Option<ClientId> {
         let by_size = self.by_id.iter().map(|(&id, client)| (client.unfinished_bytes(), std::cmp::Reverse(id)));
         by_size.max().map(|(_, std::cmp::Reverse(id))| id)
-    }
-}
-
-/// Ids are counted by whoever accepts clients, never chosen by these: mixing is enough.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mixed;
-
-impl BuildHasher for Mixed {
-    type Hasher = Mixer;
-
-    fn build_hasher(&self) -> Mixer {
-        Mixer(0)
-    }
-}
-
-struct Mixer(u64);
-
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // The table takes its buckets from the lower bits and its tags from the upper ones: both must differ for neighbours.
-        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
-        #[expect(clippy::cast_possible_truncation, reason = "the two halves of the product are folded")]
-        let folded = (product >> 64) as u64 ^ product as u64;
-        self.0 = folded;
     }
 }

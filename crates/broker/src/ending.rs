@@ -2,6 +2,7 @@
 
 use jobyard_engine::ClientId;
 use jobyard_log::Log;
+use jobyard_protocols::Farewell;
 
 use crate::Broker;
 use crate::client::{Link, Phase};
@@ -12,20 +13,20 @@ use crate::event::Action;
 const LINGER_MS_MAX: u64 = 1_000;
 
 impl<L: Log> Broker<L> {
-    /// Clients ended or are gone. What they wait for is answered as if its time had run out; then leases of which they cannot
-    /// hear any more are undone. What they had sent is carried out first in this turn, so that what they held is free
-    /// for those who ask in it.
+    /// Clients are ending, ended or gone. What they wait for is answered as if its time had run out; then leases of which
+    /// they cannot hear any more are undone. All of it before anyone's next command, so that these jobs go to others.
     pub(crate) fn hang_up(&mut self, ids: &[ClientId]) {
         for &id in ids {
             if self.clients.get(id).is_some_and(|client| client.waiting) {
                 self.call(self.now, |engine, now, answers| engine.stop_waiting(now, id, answers));
             }
         }
-        for &id in ids.iter().rev() {
+        for &id in ids {
             if self.clients.get(id).is_some_and(|client| client.link == Link::Gone) {
                 self.undo_unsent(id);
+                // It may have been waiting for room to be answered in; now nothing keeps it.
+                self.clients.queue_up(id, &self.limits);
             }
-            self.clients.queue_first(id, &self.limits);
         }
     }
 
@@ -43,6 +44,15 @@ impl<L: Log> Broker<L> {
             client.end_session(self.now.engine_ms);
             self.clients.change(id);
             self.part(id);
+        }
+    }
+
+    /// The server has to end a session, and says why.
+    pub(crate) fn dismiss(&mut self, id: ClientId, why: Farewell) {
+        if let Some(client) = self.clients.get_mut(id) {
+            client.say_last_words(why);
+            self.seal(id, 0);
+            self.end_session(id);
         }
     }
 

@@ -33,6 +33,8 @@ pub enum Event {
         /// Whether there may be more now. If not, a [`Event::Readable`] will tell.
         more: bool,
     },
+    /// The client sends nothing beyond what has arrived; [`Event::Ended`] comes when all of that was read.
+    Ending(ClientId),
     /// The answer to [`Action::Read`]: the client sends nothing more.
     Ended(ClientId),
     /// The connection is dead: nothing can be read from it or written to it.

@@ -24,6 +24,7 @@ use jobyard_engine::{Answers, ClientId, Engine, JobNumber, LeaseId, Limits, Now,
 use jobyard_log::{Log, LogError, Position};
 use jobyard_protocols::{Codec, Context, Health, Listener, Options};
 
+use crate::client::Link;
 use crate::clients::Clients;
 use crate::clock::{EngineClock, LastBatch};
 use crate::commit::Commit;
@@ -227,14 +228,10 @@ impl<L: Log> Broker<L> {
                 answered.push(id);
             }
         });
-        let mut lost = Vec::new();
         for id in std::mem::take(&mut self.answered) {
             let not_before_ms = held_back.filter(|(held, _)| *held == id).map_or(0, |(_, ms)| ms);
-            lost.append(&mut self.seal(id, not_before_ms));
+            self.seal(id, not_before_ms);
             self.clients.queue_up(id, &self.limits);
-        }
-        for (number, lease) in lost {
-            self.undo_lease(number, lease);
         }
     }
 
@@ -252,12 +249,17 @@ impl<L: Log> Broker<L> {
         self.seal(id, 0);
     }
 
-    /// What was written to this client depends on all that the engine has decided so far. Returns leases of which the client
-    /// cannot hear.
-    fn seal(&mut self, id: ClientId, not_before_ms: u64) -> Vec<(JobNumber, LeaseId)> {
+    /// What was written to this client depends on all that the engine has decided so far. If the client is gone, the leases it
+    /// was to hear of never were.
+    fn seal(&mut self, id: ClientId, not_before_ms: u64) {
         self.clients.change(id);
         let position = self.commit.position(self.engine.records());
-        self.clients.get_mut(id).map_or_else(Vec::new, |client| client.seal(position, not_before_ms))
+        let Some(client) = self.clients.get_mut(id) else { return };
+        if client.link == Link::Gone {
+            self.undo_unsent(id);
+        } else {
+            client.output.seal(position, not_before_ms);
+        }
     }
 
     /// What codecs may know, apart from the limits, which are borrowed.
@@ -285,7 +287,7 @@ struct Scene {
 impl Scene {
     fn context(self, limits: &Limits) -> Context<'_> {
         let Scene { now, clients, clients_total, started_wall_ms, health } = self;
-        Context { now, limits, clients, clients_total, started_wall_ms, health }
+        Context { now, limits, clients, clients_total, client: 0, started_wall_ms, health }
     }
 }
 

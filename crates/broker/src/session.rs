@@ -66,28 +66,34 @@ impl<L: Log> Broker<L> {
 
     fn carry_out(&mut self, id: ClientId, command: Command) {
         let pressure = if command.enqueues() { self.pressure() } else { Pressure::Low };
-        let link = self.clients.get(id).map_or(Link::Gone, |client| client.link);
-        if let Some(reply) = self.answer_without_engine(link, pressure, &command) {
+        let Some(client) = self.clients.get(id) else { return };
+        let may_wait = client.may_wait() && self.stop == Stop::No;
+        if let Some(reply) = self.answer_without_engine(client.link, may_wait, pressure, &command) {
             return self.answer(id, &reply);
         }
         let held_back = match pressure {
             Pressure::High { hold_back_ms } => Some((id, self.now.engine_ms.saturating_add(hold_back_ms))),
             Pressure::Low | Pressure::Full => None,
         };
-        let may_wait = link == Link::Open && self.stop == Stop::No;
         let command = if may_wait { command } else { without_waiting(command) };
         self.call_holding_back(self.now, held_back, |engine, now, answers| engine.handle(now, id, command, answers));
     }
 
     /// What the engine need not or must not hear of. Nobody is given a job who cannot be told of it, or to whom the server is
     /// about to be lost; nothing is put for someone who cannot wait for its result.
-    fn answer_without_engine(&self, link: Link, pressure: Pressure, command: &Command) -> Option<Reply<'static>> {
+    fn answer_without_engine(
+        &self,
+        link: Link,
+        may_wait: bool,
+        pressure: Pressure,
+        command: &Command,
+    ) -> Option<Reply<'static>> {
         let stopping = self.stop != Stop::No;
         match command {
             _ if self.draining && command.enqueues() => Some(Reply::Refused(Refusal::Draining)),
             _ if pressure == Pressure::Full => Some(Reply::Refused(Refusal::OutOfMemory)),
             Command::Lease(_) if stopping || link == Link::Gone => Some(Reply::NoJob),
-            Command::Run { .. } if stopping || link != Link::Open => Some(Reply::TimedOut),
+            Command::Run { .. } if !may_wait => Some(Reply::TimedOut),
             _ => None,
         }
     }

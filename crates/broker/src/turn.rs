@@ -3,6 +3,7 @@
 
 use jobyard_engine::ClientId;
 use jobyard_log::{Batch, Log};
+use jobyard_protocols::Farewell;
 
 use crate::Broker;
 use crate::client::{Client, Link};
@@ -13,13 +14,16 @@ use crate::event::{Action, Clock, Event, Sleep};
 /// What a turn's events said that concerns more than one client.
 #[derive(Default)]
 pub(crate) struct News {
-    /// Clients that ended or are gone.
+    /// Clients that are ending, ended or are gone.
     pub(crate) hung_up: Vec<ClientId>,
     /// Whether someone has sent something that was not read yet.
     pub(crate) unread: bool,
     /// How often the process was told to stop.
     pub(crate) stops: u32,
 }
+
+/// So many clients at once are told that there is no room for them; more are closed without a word.
+const TURNED_AWAY_MAX: usize = 32;
 
 /// A read asks for at least so much, however little room is left for unfinished input.
 const READ_BYTES_MIN: usize = 4 << 10;
@@ -70,6 +74,10 @@ impl<L: Log> Broker<L> {
                     (client.reading, client.readable) = (false, more);
                     client.receive(&bytes);
                 }),
+                Event::Ending(client) => {
+                    self.note(client, |client| client.begin_ending(now_ms));
+                    news.hung_up.push(client);
+                }
                 Event::Ended(client) => {
                     self.note(client, |client| client.end_input(Link::Ended, now_ms));
                     news.hung_up.push(client);
@@ -88,12 +96,16 @@ impl<L: Log> Broker<L> {
     }
 
     fn accept(&mut self, id: ClientId, listener: usize) {
-        if self.clients.len() >= self.limits.clients_max || self.stop != Stop::No {
+        let full = self.clients.len() - self.clients.turned_away >= self.limits.clients_max;
+        if self.stop != Stop::No || full && self.clients.turned_away >= TURNED_AWAY_MAX {
             self.actions.push(Action::Close(id));
             return;
         }
         let codec = self.doors[listener](self.now);
-        self.clients.add(id, codec);
+        self.clients.add(id, codec, full);
+        if full {
+            self.dismiss(id, Farewell::TooManyClients);
+        }
     }
 
     /// Something happened to a client, if it is still known.
@@ -120,13 +132,12 @@ impl<L: Log> Broker<L> {
         }
     }
 
-    /// Ends sessions until the unfinished input of all clients is within its limit, the largest first. There is no telling
-    /// what was meant by an unfinished request, so it cannot be answered.
+    /// Ends sessions until the unfinished input of all clients is within its limit, the largest first.
     fn bound_input(&mut self) {
         while self.clients.counted.input_bytes > self.limits.input_bytes_max
             && let Some(id) = self.clients.largest_input()
         {
-            self.end_session(id);
+            self.dismiss(id, Farewell::TooMuchInput);
             self.clients.recount(id);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Damaged, Reader};
 use crate::command::{By, Command, JobRef};
-use crate::job::Job;
+use crate::job::{Job, State};
 use crate::limits::Limits;
 use crate::names::{ClientId, JobNumber, LeaseId};
 use crate::record::Record;
@@ -65,15 +65,24 @@ impl Engine {
 
     /// Ends what does not survive a restart, and does what fell due meanwhile.
     pub fn recover(&mut self, now: Now) {
-        let mut orphans: Vec<JobNumber> =
-            self.store.jobs.iter().filter(|job| job.runs()).map(|job| job.number).collect();
-        orphans.sort_unstable();
         let answers: &mut Answers<'_> = &mut |_, _| {};
-        for number in orphans {
+        for number in self.numbers(Job::runs) {
             self.remove(now, number, answers);
         }
         self.tick(now, now.engine_ms, answers);
+        // Who held its last attempt is gone.
+        for number in self.numbers(|job| job.state == State::Ready && job.attempts_used_up()) {
+            self.use_up(now, number, &[], answers);
+        }
         self.counters = Counters::default();
+    }
+
+    /// The jobs of which this holds, in order of number.
+    fn numbers(&self, holds: impl Fn(&Job) -> bool) -> Vec<JobNumber> {
+        let jobs = self.store.jobs.iter().filter(|job| holds(job));
+        let mut numbers: Vec<JobNumber> = jobs.map(|job| job.number).collect();
+        numbers.sort_unstable();
+        numbers
     }
 
     /// Carries out one command. Its reply comes at once, or later if it waits.

@@ -35,6 +35,11 @@ impl Engine {
 
     /// Whether a job may be put after the pending steps.
     pub(crate) fn check_enqueue(&self, now: Now, job: &NewJob, pending: &Pending) -> Result<(), Refusal> {
+        if let (Start::At { wall_ms, .. }, Some(lifetime_ms)) = (job.start, job.lifetime_ms)
+            && i128::from(wall_ms) + i128::from(lifetime_ms) <= i128::from(now.wall_ms)
+        {
+            return Err(Refusal::LifetimeOver);
+        }
         if let Some(uuid) = job.uuid {
             let lives = self.store.number_of(uuid).is_some() && !pending.freed.contains(&uuid);
             if lives || pending.uuids.contains(&uuid) {
@@ -50,11 +55,6 @@ impl Engine {
         };
         if !job.blockers.iter().all(known) {
             return Err(Refusal::NoSuchPrevious);
-        }
-        if let (Start::At { wall_ms, .. }, Some(lifetime_ms)) = (job.start, job.lifetime_ms)
-            && i128::from(wall_ms) + i128::from(lifetime_ms) <= i128::from(now.wall_ms)
-        {
-            return Err(Refusal::LifetimeOver);
         }
         let is_new = !self.store.queues.exists(&job.queue) && !pending.queues.contains(&job.queue);
         if is_new && self.store.queues.len() + pending.queues.len() >= self.limits.queues_max {
@@ -132,17 +132,16 @@ struct Begun {
 
 /// How a job that nothing blocks begins.
 fn begin(now: Now, date: Option<i64>, lifetime_ms: Option<u64>) -> Begun {
-    let Some(date) = date else {
-        return Begun { delayed: false, expires_ms: lifetime_ms.map(|ms| now.engine_ms.saturating_add(ms)) };
-    };
-    if date > now.wall_ms {
-        return Begun { delayed: true, expires_ms: None };
-    }
-    let left_ms = |lifetime_ms: u64| {
-        let end = i128::from(date) + i128::from(lifetime_ms);
-        u64::try_from((end - i128::from(now.wall_ms)).max(0)).unwrap_or(NEVER_MS)
-    };
-    Begun { delayed: false, expires_ms: lifetime_ms.map(|ms| now.engine_ms.saturating_add(left_ms(ms))) }
+    let delayed = date.is_some_and(|date| date > now.wall_ms);
+    let expires_ms = if delayed { None } else { lifetime_ms.map(|ms| life_end(now, date, ms)) };
+    Begun { delayed, expires_ms }
+}
+
+/// When a lifetime ends, on engine time, that begins at a date, or now.
+pub(crate) fn life_end(now: Now, date: Option<i64>, lifetime_ms: u64) -> u64 {
+    let begins = i128::from(date.unwrap_or(now.wall_ms));
+    let left_ms = (begins + i128::from(lifetime_ms) - i128::from(now.wall_ms)).max(0);
+    now.engine_ms.saturating_add(u64::try_from(left_ms).unwrap_or(NEVER_MS))
 }
 
 /// How a blocked job begins: its lifetime runs, unless it is to run from a date.

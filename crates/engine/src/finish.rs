@@ -2,6 +2,7 @@
 
 use crate::command::{By, JobRef, UsedUp};
 use crate::engine::{Answers, Engine};
+use crate::enqueue::life_end;
 use crate::names::{ClientId, JobNumber};
 use crate::record::Record;
 use crate::reply::{Refusal, Reply};
@@ -97,11 +98,12 @@ impl Engine {
         self.commit(record);
     }
 
-    /// When a job that is finished or moved now expires: as before, or a lifetime from now if that had not begun.
+    /// When a job that is finished, moved or backed off now expires: as before, or when its lifetime ends that is yet to begin.
     pub(crate) fn kept_until(&self, now: Now, number: JobNumber) -> Option<u64> {
         let rare = self.store.job(number).rare.as_deref()?;
         let lifetime_ms = rare.lifetime_ms?;
-        Some(rare.expires_ms.unwrap_or_else(|| now.engine_ms.saturating_add(lifetime_ms)))
+        let date = rare.date.map(|(wall_ms, _)| wall_ms);
+        Some(rare.expires_ms.unwrap_or_else(|| life_end(now, date, lifetime_ms)))
     }
 
     fn directly_blocked(&self, number: JobNumber) -> Vec<JobNumber> {

@@ -20,20 +20,21 @@ impl BuildHasher for Seeded {
 
 /// For numbers that the server counts itself: one multiplication.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counted;
+pub struct ByNumber;
 
-impl BuildHasher for Counted {
-    type Hasher = CountedHasher;
+impl BuildHasher for ByNumber {
+    type Hasher = NumberHasher;
 
-    fn build_hasher(&self) -> CountedHasher {
-        CountedHasher(0)
+    fn build_hasher(&self) -> NumberHasher {
+        NumberHasher(0)
     }
 }
 
+/// The hasher of [`ByNumber`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CountedHasher(u64);
+pub struct NumberHasher(u64);
 
-impl Hasher for CountedHasher {
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -45,7 +46,26 @@ impl Hasher for CountedHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The golden ratio spreads neighbours over the upper bits, the swap brings these down.
-        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes();
+        // The table takes its buckets from the lower bits and its tags from the upper ones: the two halves of the
+        // product are folded, so that both differ for neighbours, and for numbers that are multiples of one another.
+        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
+        #[expect(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
+        let folded = (product >> 64) as u64 ^ product as u64;
+        self.0 = folded;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn numbers_of_one_shard_differ_in_their_lower_and_upper_bits() {
+        let hashes: Vec<u64> = (0..4096_u64).map(|n| ByNumber.hash_one(n * 256)).collect();
+        let tags: BTreeSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
+        let buckets: BTreeSet<u64> = hashes.iter().map(|hash| hash & 4095).collect();
+        assert_eq!(tags.len(), 128);
+        assert!(buckets.len() > 2400, "{} of 4096", buckets.len());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::hash::Counted;
+use crate::hash::ByNumber;
 use crate::job::Job;
 use crate::names::JobNumber;
 
@@ -12,7 +12,7 @@ const SHARDS: usize = 256;
 /// All jobs.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    shards: Vec<HashMap<JobNumber, Job, Counted>>,
+    shards: Vec<HashMap<JobNumber, Job, ByNumber>>,
     memory_bytes: usize,
 }
 

@@ -37,6 +37,7 @@ pub use command::{
     NewJob, OwnTime, Parting, QueueOrder, Start, Step, UsedUp, Wait, Which,
 };
 pub use engine::{Answers, Engine};
+pub use hash::{ByNumber, NumberHasher};
 pub use job::Due;
 pub use limits::Limits;
 pub use names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};

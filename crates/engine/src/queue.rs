@@ -31,9 +31,16 @@ impl OrderKey {
 /// What a delayed job's place in a listing depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DueKey {
-    pub(crate) wall_ms: i64,
-    pub(crate) place: u64,
+    calm: i128,
+    wall_ms: i64,
+    place: u64,
     pub(crate) number: JobNumber,
+}
+
+impl DueKey {
+    pub(crate) fn of(job: &Job, wall_ms: i64) -> Self {
+        DueKey { calm: !job.urgency, wall_ms, place: job.place, number: job.number }
+    }
 }
 
 /// One queue.

@@ -148,8 +148,7 @@ impl Engine {
             let in_ready = queue.ready.contains(OrderKey::of(job));
             assert_eq!(in_ready, job.state == State::Ready, "job {number} in its queue's order");
             if let State::Delayed { shown_wall_ms: wall_ms, .. } = job.state {
-                let key = DueKey { wall_ms, place: job.place, number };
-                assert!(queue.delayed.contains(key), "job {number} among the delayed");
+                assert!(queue.delayed.contains(DueKey::of(job, wall_ms)), "job {number} among the delayed");
             }
             if let State::Held { client, lease, .. } = job.state {
                 assert_eq!(store.held[&client].get(&lease), Some(&number), "job {number} among the held");

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::hash::{Counted, Seeded};
+use crate::hash::{ByNumber, Seeded};
 use crate::job::{Due, Job, State};
 use crate::jobs::Jobs;
 use crate::names::{ClientId, JobNumber, LeaseId, Uuid};
@@ -19,9 +19,9 @@ pub(crate) struct Store {
     /// Jobs by the UUID that their clients gave them.
     pub(crate) uuids: HashMap<Uuid, JobNumber, Seeded>,
     /// For each job that blocks others: which, in the order in which they were put.
-    pub(crate) blocks: HashMap<JobNumber, BTreeSet<JobNumber>, Counted>,
+    pub(crate) blocks: HashMap<JobNumber, BTreeSet<JobNumber>, ByNumber>,
     /// What each client holds, in the order in which it was leased.
-    pub(crate) held: HashMap<ClientId, BTreeMap<LeaseId, JobNumber>, Counted>,
+    pub(crate) held: HashMap<ClientId, BTreeMap<LeaseId, JobNumber>, ByNumber>,
     /// Queues that have waiting clients and got a ready job.
     pub(crate) stirred: Vec<QueueId>,
     pub(crate) next_number: JobNumber,
@@ -74,7 +74,7 @@ impl Store {
                 queue.ready.remove(OrderKey::of(job));
             }
             State::Delayed { due, shown_wall_ms } => {
-                queue.delayed.remove(DueKey { wall_ms: shown_wall_ms, place: job.place, number });
+                queue.delayed.remove(DueKey::of(job, shown_wall_ms));
                 match due {
                     Due::Engine(at_ms) => self.timers.remove(at_ms, Timer::DelayEnd(number)),
                     Due::Wall(at_ms) => self.timers.remove_date(at_ms, number),
@@ -112,7 +112,7 @@ impl Store {
                 }
             }
             State::Delayed { due, shown_wall_ms } => {
-                queue.delayed.insert(DueKey { wall_ms: shown_wall_ms, place: job.place, number });
+                queue.delayed.insert(DueKey::of(job, shown_wall_ms));
                 match due {
                     Due::Engine(at_ms) => self.timers.add(at_ms, Timer::DelayEnd(number)),
                     Due::Wall(at_ms) => self.timers.add_date(at_ms, number),

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::command::{Choice, Hold};
-use crate::hash::Counted;
+use crate::hash::ByNumber;
 use crate::names::{ClientId, JobNumber};
 use crate::queue::QueueId;
 
 /// All that wait. A client waits for one thing at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    clients: HashMap<ClientId, Waiter, Counted>,
+    clients: HashMap<ClientId, Waiter, ByNumber>,
     /// In the order in which they began.
     tickets: BTreeMap<u64, ClientId>,
     /// Who waits for the result of a job, in that order.
-    results: HashMap<JobNumber, BTreeMap<u64, ClientId>, Counted>,
+    results: HashMap<JobNumber, BTreeMap<u64, ClientId>, ByNumber>,
     last_ticket: u64,
     memory_bytes: usize,
 }

@@ -2,7 +2,7 @@
 
 use jobyard_engine::Reply;
 
-use crate::codec::{Codec, Context, Health, Next};
+use crate::codec::{Codec, Context, Farewell, Health, Next};
 use crate::http::{self, Http};
 use crate::input::Input;
 use crate::options::Options;
@@ -137,6 +137,16 @@ impl Codec for Any {
         }
     }
 
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {
+        match &mut self.state {
+            State::Speaking(codec) => codec.last_words(why, out),
+            // It begins as an error does in most of them.
+            State::Undecided { .. } | State::Chosen(_) => {
+                out.extend_from_slice(format!("-ERR {}.\r\n", why.text()).as_bytes());
+            }
+        }
+    }
+
     fn encode(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
         if let State::Speaking(codec) = &mut self.state {
             codec.encode(reply, out, context);
@@ -208,7 +218,8 @@ mod tests {
         fn send(&mut self, bytes: &[u8], health: Health) -> Next {
             let limits = Limits::default();
             let now = Now { engine_ms: 1_000, wall_ms: 0, random: 0 };
-            let context = Context { now, limits: &limits, clients: 1, clients_total: 1, started_wall_ms: 0, health };
+            let context =
+                Context { now, limits: &limits, clients: 1, clients_total: 1, client: 1, started_wall_ms: 0, health };
             self.input.push(bytes);
             self.any.decode(&mut self.input, &mut self.out, &context)
         }

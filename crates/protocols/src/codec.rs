@@ -29,6 +29,8 @@ pub struct Context<'a> {
     pub clients: usize,
     /// Clients that connected since the start.
     pub clients_total: u64,
+    /// Which of these this one is, from 1.
+    pub client: u64,
     /// When the server started, on the wall clock.
     pub started_wall_ms: i64,
     /// Whether the server is ready to work.
@@ -44,6 +46,26 @@ pub enum Health {
     Ready,
     /// It takes no more jobs, or is about to stop.
     Draining,
+}
+
+/// Why the server has to end a connection that did nothing wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// There is no room for one more client.
+    TooManyClients,
+    /// There is no room for what all clients have begun to send; this one had the most of it.
+    TooMuchInput,
+}
+
+impl Farewell {
+    /// In words, without a full stop.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Farewell::TooManyClients => "Too many clients",
+            Farewell::TooMuchInput => "Too much unfinished input",
+        }
+    }
 }
 
 /// One connection's side of a protocol. It keeps what the next bytes or the next reply depend on:
@@ -64,6 +86,9 @@ pub trait Codec: Send {
     fn unfinished_bytes(&self) -> usize {
         0
     }
+
+    /// The server has to end this connection, and says why, in the protocol's own form.
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>);
 
     /// The engine time at which this connection has been silent for too long, if there is one.
     fn deadline_ms(&self) -> Option<u64> {

@@ -6,7 +6,7 @@ use jobyard_engine::{
 };
 use memchr::memchr;
 
-use crate::codec::{Codec, Context, Next};
+use crate::codec::{Codec, Context, Farewell, Next};
 use crate::input::Input;
 use crate::table::Begins;
 
@@ -74,6 +74,10 @@ impl Codec for Goqueue {
             b"RESERVE" => self.reserve(input, out, context.limits),
             _ => self.unknown(input, out),
         }
+    }
+
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {
+        write_error(why.text(), out);
     }
 
     fn encode(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
@@ -348,6 +352,7 @@ mod tests {
             limits,
             clients: 1,
             clients_total: 1,
+            client: 1,
             started_wall_ms: 0,
             health: Health::Ready,
         }

@@ -3,7 +3,7 @@
 
 use jobyard_engine::Reply;
 
-use crate::codec::{Codec, Context, Next};
+use crate::codec::{Codec, Context, Farewell, Next};
 use crate::http;
 use crate::input::Input;
 use crate::table::Begins;
@@ -51,6 +51,10 @@ impl<C: Codec> Codec for Guard<C> {
 
     fn unfinished_bytes(&self) -> usize {
         self.codec.unfinished_bytes()
+    }
+
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {
+        self.codec.last_words(why, out);
     }
 
     fn deadline_ms(&self) -> Option<u64> {

@@ -6,7 +6,7 @@ use std::io::Write;
 use jobyard_engine::Reply;
 
 use crate::any::begins_with;
-use crate::codec::{Codec, Context, Health, Next};
+use crate::codec::{Codec, Context, Farewell, Health, Next};
 use crate::guard::begins_tls;
 use crate::input::{Input, Line};
 use crate::table::Begins;
@@ -88,6 +88,10 @@ impl Codec for Http {
 
     fn encode(&mut self, _reply: &Reply<'_>, _out: &mut Vec<u8>, _context: &Context<'_>) {
         unreachable!("HTTP sends the engine no commands");
+    }
+
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {
+        self.close(out, ("503 Service Unavailable", why.text()));
     }
 
     fn deadline_ms(&self) -> Option<u64> {
@@ -215,7 +219,8 @@ mod tests {
     fn said<'a>(pieces: impl Iterator<Item = &'a [u8]>, health: Health) -> Option<String> {
         let limits = Limits::default();
         let now = Now { engine_ms: 5_000, wall_ms: 0, random: 0 };
-        let context = Context { now, limits: &limits, clients: 1, clients_total: 1, started_wall_ms: 0, health };
+        let context =
+            Context { now, limits: &limits, clients: 1, clients_total: 1, client: 1, started_wall_ms: 0, health };
         let (mut http, mut input, mut out) = (Http::default(), Input::default(), Vec::new());
         for piece in pieces {
             input.push(piece);
@@ -351,7 +356,8 @@ mod tests {
         let limits = Limits::default();
         let now = Now { engine_ms: 5_000, wall_ms: 0, random: 0 };
         let health = Health::Ready;
-        let context = Context { now, limits: &limits, clients: 1, clients_total: 1, started_wall_ms: 0, health };
+        let context =
+            Context { now, limits: &limits, clients: 1, clients_total: 1, client: 1, started_wall_ms: 0, health };
         let (mut http, mut input, mut out) = (Http::default(), Input::default(), Vec::new());
         assert!(matches!(http.decode(&mut input, &mut out, &context), Next::More));
         assert_eq!(http.deadline_ms(), None);

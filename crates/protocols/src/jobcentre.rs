@@ -10,7 +10,7 @@ use jobyard_engine::{
     Reply, Wait,
 };
 
-use crate::codec::{Codec, Context, Next};
+use crate::codec::{Codec, Context, Farewell, Next};
 use crate::input::{Input, Line};
 use crate::json::{self, Escapes, Keys, Malformed};
 use crate::table::Begins;
@@ -54,6 +54,10 @@ impl Codec for Jobcentre {
                 answer(request, out)
             }
         }
+    }
+
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {
+        write_error(out, &format!("{}.", why.text()));
     }
 
     fn encode(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
@@ -235,7 +239,7 @@ mod tests {
 
     fn context(limits: &Limits) -> Context<'_> {
         let now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
-        Context { now, limits, clients: 1, clients_total: 1, started_wall_ms: 0, health: Health::Ready }
+        Context { now, limits, clients: 1, clients_total: 1, client: 1, started_wall_ms: 0, health: Health::Ready }
     }
 
     fn small() -> Limits {

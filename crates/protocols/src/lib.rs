@@ -18,7 +18,7 @@ mod takeanumber;
 mod views;
 mod workq;
 
-pub use codec::{Codec, Context, Health, Next};
+pub use codec::{Codec, Context, Farewell, Health, Next};
 pub use input::{Input, Line};
 pub use options::{Dialect, OptionError, Options, parse_duration_ms};
 pub use table::{ANY, Begins, Listener, PROTOCOLS, Protocol, find};

@@ -36,7 +36,9 @@ pub fn run(config: &Config, bound: Vec<Bound>) -> Result<(), Failure> {
     let addresses = bound.iter().map(|bound| bound.address.clone()).collect();
     let mut net = Net::new(Vec::new(), config.limits.turn_bytes_max).context("cannot wait for sockets")?;
     net.clients().keep_partings();
-    let lines = read_lines(Waker::new(net.registry(), WAKER).context("cannot wait for stdin")?);
+    // Kept until the end: what a waker has said is lost with the last of its owners.
+    let waker = Arc::new(Waker::new(net.registry(), WAKER).context("cannot wait for stdin")?);
+    let lines = read_lines(Arc::clone(&waker));
     let time = ManualTime::new();
     let server = open(config, net, bound, MemoryLog::new(0, 0), &time)?;
     let mut manual = Manual { config, addresses, time, server, stopped: false, lines };
@@ -45,6 +47,7 @@ pub fn run(config: &Config, bound: Vec<Bound>) -> Result<(), Failure> {
         let answer = manual.carry_out(&line).with_context(|| line.clone())?;
         say(&format!("ok{answer}\n"));
     }
+    drop(waker);
     Ok(())
 }
 
@@ -59,10 +62,9 @@ struct Manual<'a> {
     lines: Receiver<String>,
 }
 
-fn read_lines(waker: Waker) -> Receiver<String> {
+fn read_lines(waker: Arc<Waker>) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {
-        let waker = Arc::new(waker);
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
                 return;

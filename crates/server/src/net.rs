@@ -362,7 +362,10 @@ impl Clients {
     fn happened(&mut self, slot: usize, happened: &mio::event::Event, events: &mut Vec<Event>) {
         let Some(connection) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
         let ended = happened.is_read_closed() || happened.is_error();
-        connection.read_closed |= ended;
+        if ended && !connection.read_closed {
+            connection.read_closed = true;
+            events.push(Event::Ending(connection.id));
+        }
         // Also where both directions are closed, what came before is read first: the end is found by reading.
         if happened.is_readable() || ended {
             events.push(Event::Readable(connection.id));

@@ -125,6 +125,10 @@ impl Model {
             self.removed(now, number, nobody);
         }
         self.tick(now, now.engine_ms, nobody);
+        let last_attempts = self.jobs.iter().filter(|job| matches!(job.state, State::Ready) && job.attempts_reached());
+        for number in last_attempts.map(|job| job.number).collect::<Vec<_>>() {
+            self.used_up(now, number, &[], nobody);
+        }
         self.counters = Counters::default();
     }
 

@@ -3,7 +3,7 @@
 use jobyard_engine::{
     Choice, Command, DateRank, Hold, JobRef, LeaseRequest, Look, NewJob, Now, Parting, QueueName, Reply, Start, Wait,
 };
-use jobyard_protocols::{Codec, Context, Input, Line, Next};
+use jobyard_protocols::{Codec, Context, Farewell, Input, Line, Next};
 
 /// `put QUEUE BODY`, `at WALL_MS QUEUE` (an empty body), `get QUEUE` (held until the connection ends), `hold QUEUE` (and its end is a failure), `keep QUEUE` (for ever), `lease QUEUE MS`,
 /// `wait QUEUE MS`, `await-lease QUEUE MS` (waits for ever), `rm NUMBER`, `len QUEUE`, `run QUEUE MS`, `await NUMBER MS`; without the engine: `echo TEXT`, `fill BYTES`, `health`, `bye`.
@@ -64,6 +64,10 @@ impl Codec for Lines {
         };
         out.extend_from_slice(text.as_bytes());
         out.push(b'\n');
+    }
+
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {
+        out.extend_from_slice(format!("{}\n", why.text()).as_bytes());
     }
 
     fn end(&mut self, input: &Input, out: &mut Vec<u8>) {

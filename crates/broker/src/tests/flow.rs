@@ -115,18 +115,30 @@ fn output_goes_out_in_the_portions_that_the_kernel_takes() {
 }
 
 #[test]
-fn one_client_too_many_is_closed_at_once() {
+fn one_client_too_many_is_told_so_and_closed() {
     let mut world = World::limited(|limits| limits.clients_max = 1);
     let alice = world.connect(PLAIN);
     let bob = world.connect(PLAIN);
     world.settle();
-    assert!(world.socket(bob).closed && !world.socket(alice).closed);
+    assert!(world.socket(bob).finished && !world.socket(alice).finished);
+    assert_eq!(world.hear(bob), "Too many clients\n");
     world.cut(alice);
     let carol = world.connect(PLAIN);
     world.settle();
-    assert!(world.socket(carol).closed, "alice's place is free only in the next turn");
+    assert!(world.socket(carol).finished, "alice's place is free only in the next turn");
     let dave = world.connect(PLAIN);
     assert_eq!(world.ask(dave, "echo hello\n"), "hello\n");
+}
+
+#[test]
+fn of_many_clients_too_many_only_some_are_told() {
+    let mut world = World::limited(|limits| limits.clients_max = 0);
+    let ids: Vec<u64> = (0..40).map(|_| world.connect(PLAIN)).collect();
+    world.settle();
+    let told = ids.iter().filter(|&&id| !world.hear(id).is_empty()).count();
+    assert_eq!(told, 32);
+    world.pass(1_000);
+    assert!(ids.iter().all(|&id| world.socket(id).closed));
 }
 
 #[test]
@@ -134,7 +146,10 @@ fn of_too_much_unfinished_input_the_largest_goes() {
     let mut world = World::limited(|limits| limits.input_bytes_max = 1_000);
     let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
     assert_eq!(world.ask(alice, &"a".repeat(400)), "");
-    assert_eq!(world.ask(bob, &format!("put q one\nget q\n{}", "b".repeat(601))), "put 1\njob 1 one\n");
+    assert_eq!(
+        world.ask(bob, &format!("put q one\nget q\n{}", "b".repeat(601))),
+        "put 1\njob 1 one\nToo much unfinished input\n"
+    );
     assert!(world.socket(bob).finished && !world.socket(alice).finished);
     assert_eq!(world.broker.clients.counted.input_bytes, 400);
     let carol = world.connect(PLAIN);

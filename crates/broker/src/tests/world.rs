@@ -110,6 +110,7 @@ impl World {
     /// The client stops sending.
     pub(super) fn end(&mut self, id: u64) {
         self.socket(id).ended = true;
+        self.events.push(Event::Ending(ClientId(id)));
         self.events.push(Event::Readable(ClientId(id)));
     }
 

@@ -7,7 +7,7 @@ mod time;
 
 use jobyard_engine::{Command, Look, Now, QueueOrder, Reply};
 
-use crate::codec::{Codec, Context, Next};
+use crate::codec::{Codec, Context, Farewell, Next};
 use crate::input::{Input, Line};
 use crate::options::{Dialect, Options};
 use crate::table::Begins;
@@ -221,6 +221,10 @@ impl Codec for Masenko {
                 return next;
             }
         }
+    }
+
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {
+        replies::error(out, &why.text().to_ascii_lowercase());
     }
 
     fn encode(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, context: &Context<'_>) {

@@ -31,7 +31,7 @@ impl Client {
 
     fn context(limits: &Limits, engine_ms: u64) -> Context<'_> {
         let now = Now { engine_ms, wall_ms: 0, random: 0 };
-        Context { now, limits, clients: 1, clients_total: 3, started_wall_ms: 0, health: Health::Ready }
+        Context { now, limits, clients: 1, clients_total: 3, client: 3, started_wall_ms: 0, health: Health::Ready }
     }
 
     fn decode(&mut self, bytes: &[u8]) -> Next {

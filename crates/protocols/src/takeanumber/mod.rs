@@ -10,7 +10,7 @@ use jobyard_engine::{
     Refusal, Reply, UsedUp, Uuid, Wait,
 };
 
-use crate::codec::{Codec, Context, Next};
+use crate::codec::{Codec, Context, Farewell, Next};
 use crate::input::{Input, Line};
 use crate::options::{Dialect, Options};
 use crate::table::Begins;
@@ -118,12 +118,16 @@ impl Takeanumber {
 
 impl Codec for Takeanumber {
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
-        self.session.arrive(context.clients_total);
+        self.session.arrive(context.client);
         match input.bytes().first() {
             None => Next::More,
             Some(b'*') => self.decode_array(input, out, context),
             Some(_) => self.decode_line(input, out, context.limits),
         }
+    }
+
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {
+        write_error(&format!("{}.", why.text()), out);
     }
 
     fn encode(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, _context: &Context<'_>) {

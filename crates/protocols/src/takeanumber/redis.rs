@@ -39,9 +39,9 @@ enum Resp {
 }
 
 impl Session {
-    /// The connection's number: how many there were when it was first heard of.
-    pub(super) fn arrive(&mut self, clients_total: u64) {
-        self.id.get_or_insert(clients_total);
+    /// The connection's number.
+    pub(super) fn arrive(&mut self, client: u64) {
+        self.id.get_or_insert(client);
     }
 
     /// Answers an array that is none of takeanumber's own commands.

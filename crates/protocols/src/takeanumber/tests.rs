@@ -21,6 +21,7 @@ impl Peer {
             limits,
             clients: 2,
             clients_total: 7,
+            client: 7,
             started_wall_ms: 0,
             health: Health::Ready,
         }

@@ -12,7 +12,7 @@ mod tests;
 use jobyard_engine::{Limits, Reply};
 
 use crate::any::begins_with;
-use crate::codec::{Codec, Context, Next};
+use crate::codec::{Codec, Context, Farewell, Next};
 use crate::input::{Input, Line};
 use crate::options::{Dialect, Options};
 use crate::table::Begins;
@@ -92,6 +92,10 @@ impl Codec for Workq {
             Some(block) => self.read_block(block, input, out),
             None => self.read_line(input, out, context.limits),
         }
+    }
+
+    fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {
+        write::farewell(why, out);
     }
 
     fn encode(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, context: &Context<'_>) {

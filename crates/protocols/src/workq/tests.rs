@@ -21,6 +21,7 @@ fn context(limits: &Limits) -> Context<'_> {
         limits,
         clients: 32,
         clients_total: 40,
+        client: 40,
         started_wall_ms: WALL_MS,
         health: Health::Ready,
     }

@@ -6,7 +6,7 @@ use std::io::Write;
 use jobyard_engine::{Counters, JobView, OwnTime, QueueView, Refusal, Reply, StateView, Uuid};
 
 use super::fault::Fault;
-use crate::codec::Context;
+use crate::codec::{Context, Farewell};
 use crate::dates::write_utc;
 use crate::options::Dialect;
 
@@ -26,6 +26,11 @@ pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect, out: &mut Vec<u8>, cont
         Reply::Refused(refusal) | Reply::GroupRefused { refusal, .. } => refused(*refusal, out),
         Reply::Grouped { .. } => unreachable!("workq asks for no groups"),
     }
+}
+
+/// Writes why the server ends the connection.
+pub(super) fn farewell(why: Farewell, out: &mut Vec<u8>) {
+    line(out, format_args!("-SERVER-ERROR {}", why.text()));
 }
 
 fn refused(refusal: Refusal, out: &mut Vec<u8>) {
@@ -188,6 +193,7 @@ mod tests {
             limits: &Limits::default(),
             clients: 32,
             clients_total: 40,
+            client: 40,
             started_wall_ms: WALL_MS,
             health: Health::Ready,
         };

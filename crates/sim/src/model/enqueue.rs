@@ -33,6 +33,11 @@ impl Model {
 
     /// `earlier` are the jobs that the same group put before.
     pub(super) fn check_enqueue(&self, now: Now, new: &NewJob, earlier: &[JobNumber]) -> Result<(), Refusal> {
+        if let (Start::At { wall_ms, .. }, Some(lifetime_ms)) = (new.start, new.lifetime_ms)
+            && i128::from(wall_ms) + i128::from(lifetime_ms) <= i128::from(now.wall_ms)
+        {
+            return Err(Refusal::LifetimeOver);
+        }
         if let Some(uuid) = new.uuid {
             if self.jobs.iter().any(|job| job.uuid == uuid) {
                 return Err(Refusal::DuplicateUuid);
@@ -47,11 +52,6 @@ impl Model {
             {
                 return Err(Refusal::NoSuchPrevious);
             }
-        }
-        if let (Start::At { wall_ms, .. }, Some(lifetime_ms)) = (new.start, new.lifetime_ms)
-            && i128::from(wall_ms) + i128::from(lifetime_ms) <= i128::from(now.wall_ms)
-        {
-            return Err(Refusal::LifetimeOver);
         }
         if !self.queues.contains(&new.queue) && self.queues.len() >= self.limits.queues_max {
             return Err(Refusal::TooManyQueues);

@@ -101,7 +101,7 @@ impl Model {
         let delay_ms = due_wall_ms - i128::from(now.wall_ms);
         let due_wall_ms = i64::try_from(due_wall_ms).expect("few failures");
         let delay_ms = u64::try_from(delay_ms).expect("a whole second later is later");
-        job.begin_lifetime_without_date(now);
+        job.begin_lifetime_before_date(now);
         job.state =
             State::Delayed { until: Due::Engine(now.engine_ms.saturating_add(delay_ms)), shown_wall_ms: due_wall_ms };
         job.rank = 0;
@@ -121,7 +121,7 @@ impl Model {
                 self.create_queue(&queue);
                 let place = self.give_place();
                 let job = self.job_mut(number);
-                job.begin_lifetime_without_date(now);
+                job.begin_lifetime_before_date(now);
                 job.queue = queue;
                 job.state = State::Ready;
                 job.blockers.clear();
@@ -169,7 +169,7 @@ impl Model {
             self.forget(number);
             return;
         }
-        job.begin_lifetime_without_date(now);
+        job.begin_lifetime_before_date(now);
         job.state = finished;
         job.blockers.clear();
     }

@@ -137,15 +137,15 @@ impl Job {
         }
     }
 
-    /// The date has not come and no longer matters: a lifetime that has not begun runs from now.
-    pub fn begin_lifetime_without_date(&mut self, now: Now) {
+    /// The date is not waited for any more, but a lifetime that was to begin with it still does.
+    pub fn begin_lifetime_before_date(&mut self, now: Now) {
         let has_begun = match self.state {
             State::Blocked => self.start == Start::Now,
             State::Delayed { until: Due::Wall(_), .. } => false,
             _ => true,
         };
-        if let (false, Some(lifetime_ms)) = (has_begun, self.lifetime_ms) {
-            self.expires_ms = now.engine_ms.saturating_add(lifetime_ms);
+        if !has_begun {
+            self.begin_lifetime_at_date(now);
         }
     }
 

@@ -45,7 +45,7 @@ impl Model {
                 delayed.push((shown_wall_ms, job.place, job));
             }
         }
-        delayed.sort_by_key(|&(shown_wall_ms, place, _)| (shown_wall_ms, place));
+        delayed.sort_by_key(|&(shown_wall_ms, place, job)| (std::cmp::Reverse(job.urgency), shown_wall_ms, place));
         delayed.into_iter().map(|(_, _, job)| job).collect()
     }
 }

@@ -162,7 +162,11 @@ impl SimWorld {
 
     /// Something came from the client, or its end.
     fn notify(&mut self, client: ClientId) {
-        if !self.pipe(client).closed {
+        let Pipe { closed, ended, .. } = *self.pipe(client);
+        if !closed {
+            if ended {
+                self.events.push(Event::Ending(client));
+            }
             self.events.push(Event::Readable(client));
         }
     }
