@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drives a running server's takeanumber port with redis-py, as its users get it.
 
-Needs: Python 3.9 or later and redis-py (`pip install -r requirements.txt`).
+Needs: Python 3.10 or later and redis-py (`pip install -r requirements.txt`).
 Usage: redis_clients.py HOST PORT
 """
 

@@ -3,8 +3,7 @@
 use jobyard_engine::Reply;
 
 use crate::codec::{Codec, Context, Farewell, Health, Next};
-use crate::guard::begins_tls;
-use crate::http;
+use crate::http::{self, Http};
 use crate::input::Input;
 use crate::options::Options;
 use crate::table::{Begins, PROTOCOLS, Protocol};
@@ -76,17 +75,17 @@ impl Any {
             write_spoken(out);
             return Some(Next::Close);
         }
-        if begins_tls(input.bytes()) == Begins::Yes {
-            // It could not read a line of text, and would take one for a broken record.
-            return Some(Next::Close);
-        }
         match opening(input.bytes(), PROTOCOLS, |protocol, bytes| (protocol.begins)(bytes)) {
+            // It is spoken before the server has read its log, too, and has what is left of the time.
+            Opening::Is(protocol) if protocol.name == http::NAME => {
+                self.state = State::Speaking(Box::new(Http::with_deadline(*deadline_ms)));
+                None
+            }
             Opening::Is(protocol) => {
                 self.state = State::Chosen(protocol);
                 None
             }
             Opening::Open => Some(Next::More),
-            Opening::Foreign if begins_tls(input.bytes()) == Begins::Maybe => Some(Next::More),
             Opening::Foreign => {
                 write_spoken(out);
                 Some(Next::Close)
@@ -121,18 +120,13 @@ fn write_spoken(out: &mut Vec<u8>) {
     out.extend_from_slice(b".\r\n");
 }
 
-/// Whether this is spoken before the server has read its log.
-fn speaks_while_starting(protocol: &Protocol) -> bool {
-    protocol.name == http::NAME
-}
-
 impl Codec for Any {
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
         if let Some(next) = self.listen(input, out, context) {
             return next;
         }
         if let State::Chosen(protocol) = self.state {
-            if context.health == Health::Starting && !speaks_while_starting(protocol) {
+            if context.health == Health::Starting {
                 return Next::More;
             }
             self.state = State::Speaking(protocol.open(&self.options, context.now));
@@ -327,6 +321,17 @@ mod tests {
     }
 
     #[test]
+    fn http_has_what_is_left_of_the_time() {
+        let mut client = Client::new();
+        client.send(b"\r\nGET", Health::Ready);
+        client.any.postpone(5);
+        client.send(b" /healthz HTTP/1.0\r\n", Health::Ready);
+        assert_eq!(client.any.deadline_ms(), Some(11_005));
+        client.any.deadline_passed(&mut client.out);
+        assert!(client.said().starts_with("HTTP/1.1 408 "), "{}", client.said());
+    }
+
+    #[test]
     fn the_options_reach_the_protocol() {
         let options = Options::parse("dialect=original", &["dialect"]).unwrap();
         assert_eq!(Any::new(&options).options, options);
@@ -343,14 +348,9 @@ mod tests {
     #[test]
     fn what_begins_nothing_is_told_what_is_spoken() {
         check(b"hello\r\n", SPOKEN, true);
-        check(b"\x16\x04", SPOKEN, true);
+        check(b"\x16", SPOKEN, true);
+        check(b"\x16\x03\x01", SPOKEN, true);
         check(b"results ", SPOKEN, true);
-    }
-
-    #[test]
-    fn a_tls_hello_is_told_nothing() {
-        check(b"\x16", "", false);
-        check(b"\x16\x03\x01", "", true);
     }
 
     #[test]
@@ -389,6 +389,6 @@ mod tests {
         assert_eq!(client.said(), "-CLIENT-ERROR Invalid ID\r\n");
         let mut probe = Client::new();
         assert!(matches!(probe.send(b"GET /healthz HTTP/1.0\r\n\r\n", Health::Starting), Next::Close));
-        assert!(probe.said().ends_with("starting\n"));
+        assert!(probe.said().ends_with("\r\n\r\nstarting"));
     }
 }

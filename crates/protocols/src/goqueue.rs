@@ -42,11 +42,14 @@ enum Asked {
     Reserve,
 }
 
-/// What came of reading on.
-enum Read<T> {
-    Whole(T),
+/// Why a word or a name could not be read.
+enum Unread {
+    /// Its end has not come yet.
     More,
-    Hopeless,
+    /// It has more bytes than so many, which it may have.
+    TooLong(usize),
+    /// It is no word.
+    NoWord,
 }
 
 /// Whether these bytes begin a connection of this protocol: a word in capitals, then NUL.
@@ -61,15 +64,14 @@ pub(crate) fn begins(bytes: &[u8]) -> Begins {
 impl Codec for Goqueue {
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
         let word_end = match self.progress.read_word(input.bytes(), context.limits) {
-            Read::Whole(end) => end,
-            Read::More => return Next::More,
-            Read::Hopeless => return Next::Close,
+            Ok(end) => end,
+            Err(unread) => return unread.next("Command", out),
         };
         match &input.bytes()[..word_end] {
             b"ADD" => self.add(input, out, context.limits),
             b"CONNECT" => self.connect(input, out),
             b"DELETE" => self.delete(input),
-            b"RESERVE" => self.reserve(input, context.limits),
+            b"RESERVE" => self.reserve(input, out, context.limits),
             _ => self.unknown(input, out),
         }
     }
@@ -106,9 +108,8 @@ impl Goqueue {
     /// `ADD\0<queue>\0<priority><ttp><length><data>`
     fn add(&mut self, input: &mut Input, out: &mut Vec<u8>, limits: &Limits) -> Next {
         let name_end = match self.progress.read_name(input.bytes(), limits) {
-            Read::Whole(end) => end,
-            Read::More => return Next::More,
-            Read::Hopeless => return Next::Close,
+            Ok(end) => end,
+            Err(unread) => return unread.next("Queue name", out),
         };
         let name = self.progress.name(input.bytes(), name_end);
         let mut rest = &input.bytes()[name_end + 1..];
@@ -155,11 +156,10 @@ impl Goqueue {
     }
 
     /// `RESERVE\0<queue>\0<timeout>`
-    fn reserve(&mut self, input: &mut Input, limits: &Limits) -> Next {
+    fn reserve(&mut self, input: &mut Input, out: &mut Vec<u8>, limits: &Limits) -> Next {
         let name_end = match self.progress.read_name(input.bytes(), limits) {
-            Read::Whole(end) => end,
-            Read::More => return Next::More,
-            Read::Hopeless => return Next::Close,
+            Ok(end) => end,
+            Err(unread) => return unread.next("Queue name", out),
         };
         let Some(timeout_s) = take_u32(&mut &input.bytes()[name_end + 1..]) else {
             return Next::More;
@@ -192,42 +192,55 @@ impl Goqueue {
     }
 }
 
+impl Unread {
+    fn next(&self, what: &str, out: &mut Vec<u8>) -> Next {
+        match self {
+            Unread::More => Next::More,
+            Unread::TooLong(bytes_max) => {
+                write_error(&format!("{what} is longer than {bytes_max} bytes"), out);
+                Next::Close
+            }
+            Unread::NoWord => Next::Close,
+        }
+    }
+}
+
 impl Progress {
-    /// Reads `[A-Z]+` up to its NUL.
-    fn read_word(&mut self, bytes: &[u8], limits: &Limits) -> Read<usize> {
+    /// Reads `[A-Z]+` up to its NUL, and says where that is.
+    fn read_word(&mut self, bytes: &[u8], limits: &Limits) -> Result<usize, Unread> {
         if let Some(end) = self.word_end {
-            return Read::Whole(end);
+            return Ok(end);
         }
         let fresh = &bytes[self.searched..];
         let end = self.searched + fresh.iter().position(|byte| !byte.is_ascii_uppercase()).unwrap_or(fresh.len());
         self.searched = end;
         if end > limits.line_extra_bytes_max {
-            return Read::Hopeless;
+            return Err(Unread::TooLong(limits.line_extra_bytes_max));
         }
         match bytes.get(end) {
-            None => Read::More,
+            None => Err(Unread::More),
             Some(0) if end > 0 => {
                 self.word_end = Some(end);
                 self.searched = end + 1;
-                Read::Whole(end)
+                Ok(end)
             }
-            Some(_) => Read::Hopeless,
+            Some(_) => Err(Unread::NoWord),
         }
     }
 
-    /// Reads a queue's name up to its NUL.
-    fn read_name(&mut self, bytes: &[u8], limits: &Limits) -> Read<usize> {
+    /// Reads a queue's name up to its NUL, and says where that is. It may be as long as one that a line can name.
+    fn read_name(&mut self, bytes: &[u8], limits: &Limits) -> Result<usize, Unread> {
         if let Some(end) = self.name_end {
-            return Read::Whole(end);
+            return Ok(end);
         }
         let found = memchr(0, &bytes[self.searched..]).map(|at| self.searched + at);
         let end = found.unwrap_or(bytes.len());
         self.searched = end;
-        if self.name(bytes, end).len() > limits.line_extra_bytes_max {
-            return Read::Hopeless;
+        if self.name(bytes, end).len() > limits.line_bytes_max() {
+            return Err(Unread::TooLong(limits.line_bytes_max()));
         }
         self.name_end = found;
-        found.map_or(Read::More, Read::Whole)
+        found.ok_or(Unread::More)
     }
 
     fn name<'a>(&self, bytes: &'a [u8], name_end: usize) -> &'a [u8] {
@@ -272,7 +285,10 @@ fn write_added(number: JobNumber, out: &mut Vec<u8>) {
 
 /// `RESERVED\0<id><priority><ttp>reserved\0<length><data>`
 fn write_reserved(job: &JobView<'_>, limits: &Limits, out: &mut Vec<u8>) {
-    let length = u32::try_from(job.body.len()).expect("a body that was let in is under 4 GiB");
+    // There is no length for data of 4 GiB, and to cut them short would be to change the job.
+    let Ok(length) = u32::try_from(job.body.len()) else {
+        return write_error(refusal_text(Refusal::BodyUnfit), out);
+    };
     out.reserve(job.body.len() + 64);
     out.extend_from_slice(b"RESERVED\0");
     out.extend_from_slice(&job.number.to_le_bytes());
@@ -421,13 +437,27 @@ mod tests {
     #[test]
     fn words_that_are_none_end_the_connection() {
         let limits = Limits { line_extra_bytes_max: 8, ..Limits::default() };
-        for bytes in [&b"\0"[..], b"add\0", b"ADD q", b"A1\0", b"\xff", b"ABCDEFGHI", b"ABCDEFGHI\0", b"ADD\0abcdefghi"]
-        {
+        for bytes in [&b"\0"[..], b"add\0", b"ADD q", b"A1\0", b"\xff", b"ABCDEFGHi"] {
             let (next, out) = decode(bytes, &limits);
             assert!(matches!(next, Next::Close), "{} gave {next:?}", bytes.escape_ascii());
             assert_eq!(out, b"");
         }
-        assert!(matches!(decode(b"ADD\0abcdefgh", &limits).0, Next::More));
+    }
+
+    #[test]
+    fn a_word_or_a_name_over_its_limit_is_told_which() {
+        let limits = Limits { body_bytes_max: 2, line_extra_bytes_max: 8, ..Limits::default() };
+        for (bytes, text) in [
+            (&b"ABCDEFGHI"[..], &b"ERROR\0Command is longer than 8 bytes\0"[..]),
+            (b"ABCDEFGHI\0", b"ERROR\0Command is longer than 8 bytes\0"),
+            (b"ADD\0abcdefghijk", b"ERROR\0Queue name is longer than 10 bytes\0"),
+            (b"RESERVE\0abcdefghijk\0\0\0\0\0", b"ERROR\0Queue name is longer than 10 bytes\0"),
+        ] {
+            let (next, out) = decode(bytes, &limits);
+            assert!(matches!(next, Next::Close), "{} gave {next:?}", bytes.escape_ascii());
+            assert_eq!(out, text);
+        }
+        assert!(matches!(decode(b"ADD\0abcdefghij", &limits).0, Next::More));
         let (next, out) = decode(b"ABCDEFGH\0", &limits);
         assert!(matches!(next, Next::Answered));
         assert_eq!(out, b"ERROR\0Unknown Command ABCDEFGH\0");

@@ -7,6 +7,7 @@ use jobyard_engine::Reply;
 
 use crate::any::begins_with;
 use crate::codec::{Codec, Context, Farewell, Health, Next};
+use crate::guard::begins_tls;
 use crate::input::{Input, Line};
 use crate::table::Begins;
 
@@ -31,30 +32,24 @@ pub(crate) struct Http {
 /// What a request line said.
 #[derive(Debug)]
 struct Request {
-    verb: Verb,
-    health: bool,
+    /// It asks for the headers only.
+    bodiless: bool,
+    /// It asks for the one thing that is known here.
+    known: bool,
     names_host: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
-    Get,
-    Head,
-    Other,
 }
 
 /// What goes into an answer's first line, and its body.
 type Status = (&'static str, &'static str);
 
-const OK: Status = ("200 OK", "ok\n");
-const BAD_REQUEST: Status = ("400 Bad Request", "bad request\n");
-const NOT_FOUND: Status = ("404 Not Found", "not found\n");
-const NOT_ALLOWED: Status = ("405 Method Not Allowed", "method not allowed\n");
-const TOO_SLOW: Status = ("408 Request Timeout", "request timeout\n");
-const TOO_LARGE: Status = ("431 Request Header Fields Too Large", "request header fields too large\n");
-const STARTING: Status = ("503 Service Unavailable", "starting\n");
-const DRAINING: Status = ("503 Service Unavailable", "draining\n");
-const OTHER_VERSION: Status = ("505 HTTP Version Not Supported", "http version not supported\n");
+const OK: Status = ("200 OK", "ok");
+const BAD_REQUEST: Status = ("400 Bad Request", "bad request");
+const NOT_FOUND: Status = ("404 Not Found", "not found");
+const TOO_SLOW: Status = ("408 Request Timeout", "request timeout");
+const TOO_LARGE: Status = ("431 Request Header Fields Too Large", "request header fields too large");
+const STARTING: Status = ("503 Service Unavailable", "starting");
+const DRAINING: Status = ("503 Service Unavailable", "draining");
+const OTHER_VERSION: Status = ("505 HTTP Version Not Supported", "http version not supported");
 
 /// Whether the first bytes are those of an HTTP request.
 pub(crate) fn begins(bytes: &[u8]) -> Begins {
@@ -68,9 +63,15 @@ impl Codec for Http {
         if self.deadline_ms.is_none() && !input.is_empty() {
             self.deadline_ms = Some(context.now.engine_ms.saturating_add(HEAD_MS_MAX));
         }
+        if self.head_bytes == 0 && begins_tls(input.bytes()) == Begins::Yes {
+            return Next::Close;
+        }
         loop {
             // The LF is part of the head: a line may have one byte less than what is left.
-            let length = match input.line((HEAD_BYTES_MAX - self.head_bytes).saturating_sub(1)) {
+            let Some(line_bytes_max) = HEAD_BYTES_MAX.checked_sub(self.head_bytes + 1) else {
+                return self.close(out, TOO_LARGE);
+            };
+            let length = match input.line(line_bytes_max) {
                 Line::More => return Next::More,
                 Line::TooLong => return self.close(out, TOO_LARGE),
                 Line::Whole(length) => length,
@@ -107,6 +108,11 @@ impl Codec for Http {
 }
 
 impl Http {
+    /// A connection that the `any` port has found to be this: its time began with its first byte.
+    pub(crate) fn with_deadline(deadline_ms: Option<u64>) -> Self {
+        Http { deadline_ms, ..Http::default() }
+    }
+
     /// Reads one line of the head. Once the answer is known, it is returned.
     fn read_line(&mut self, line: &[u8], health: Health) -> Option<Status> {
         let Some(request) = &self.request else {
@@ -131,11 +137,10 @@ impl Http {
     }
 
     fn close(&mut self, out: &mut Vec<u8>, (status, body): Status) -> Next {
-        let allow = if status == NOT_ALLOWED.0 { "Allow: GET, HEAD\r\n" } else { "" };
-        let bodiless = self.request.as_ref().is_some_and(|request| request.verb == Verb::Head);
+        let bodiless = self.request.as_ref().is_some_and(|request| request.bodiless);
         write!(
             out,
-            "HTTP/1.1 {status}\r\n{allow}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
              Cache-Control: no-store\r\nConnection: close\r\n\r\n{}",
             body.len(),
             if bodiless { "" } else { body }
@@ -147,12 +152,11 @@ impl Http {
 
 impl Request {
     fn status(&self, health: Health) -> Status {
-        match (self.health, self.verb, health) {
-            (false, _, _) => NOT_FOUND,
-            (true, Verb::Other, _) => NOT_ALLOWED,
-            (true, _, Health::Ready) => OK,
-            (true, _, Health::Starting) => STARTING,
-            (true, _, Health::Draining) => DRAINING,
+        match (self.known, health) {
+            (false, _) => NOT_FOUND,
+            (true, Health::Ready) => OK,
+            (true, Health::Starting) => STARTING,
+            (true, Health::Draining) => DRAINING,
         }
     }
 }
@@ -175,12 +179,9 @@ fn parse_request(line: &[u8]) -> Result<Request, Status> {
         }
         _ => return Err(BAD_REQUEST),
     };
-    let verb = match verb {
-        b"GET" => Verb::Get,
-        b"HEAD" => Verb::Head,
-        _ => Verb::Other,
-    };
-    Ok(Request { verb, health: path(target) == b"/healthz", names_host })
+    let bodiless = verb == b"HEAD";
+    let known = (bodiless || verb == b"GET") && path(target) == b"/healthz";
+    Ok(Request { bodiless, known, names_host })
 }
 
 /// The path of a target, in origin form (`/path?query`) or absolute form (`http://host/path?query`).
@@ -244,8 +245,8 @@ mod tests {
 
     #[test]
     fn health_is_told_with_every_header() {
-        let expected = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\n\
-                        Cache-Control: no-store\r\nConnection: close\r\n\r\nok\n";
+        let expected = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 2\r\n\
+                        Cache-Control: no-store\r\nConnection: close\r\n\r\nok";
         assert_eq!(whole("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").unwrap(), expected);
     }
 
@@ -253,9 +254,9 @@ mod tests {
     fn health_follows_the_server() {
         let request = b"GET /healthz HTTP/1.0\r\n\r\n";
         for (health, status, body) in [
-            (Health::Ready, "200", "\r\n\r\nok\n"),
-            (Health::Starting, "503", "\r\n\r\nstarting\n"),
-            (Health::Draining, "503", "\r\n\r\ndraining\n"),
+            (Health::Ready, "200", "\r\n\r\nok"),
+            (Health::Starting, "503", "\r\n\r\nstarting"),
+            (Health::Draining, "503", "\r\n\r\ndraining"),
         ] {
             let answer = said([&request[..]].into_iter(), health).unwrap();
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.ends_with(body), "{answer}");
@@ -266,7 +267,7 @@ mod tests {
     fn head_gets_the_same_without_the_body() {
         let get = whole("GET /healthz HTTP/1.0\r\n\r\n").unwrap();
         let head = whole("HEAD /healthz HTTP/1.0\r\n\r\n").unwrap();
-        assert_eq!(format!("{head}ok\n"), get);
+        assert_eq!(format!("{head}ok"), get);
         assert!(whole("HEAD /other HTTP/1.0\r\n\r\n").unwrap().ends_with("\r\n\r\n"));
     }
 
@@ -279,10 +280,9 @@ mod tests {
             check_status(&format!("GET {target} HTTP/1.0\r\n\r\n"), "404 Not Found");
         }
         for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "FOO"] {
-            check_status(&format!("{method} /healthz HTTP/1.0\r\n\r\n"), "405 Method Not Allowed");
+            check_status(&format!("{method} /healthz HTTP/1.0\r\n\r\n"), "404 Not Found");
             check_status(&format!("{method} / HTTP/1.0\r\n\r\n"), "404 Not Found");
         }
-        assert!(whole("PUT /healthz HTTP/1.0\r\n\r\n").unwrap().contains("\r\nAllow: GET, HEAD\r\n"));
     }
 
     #[test]
@@ -328,6 +328,19 @@ mod tests {
         check_status(&endless, "431 Request Header Fields Too Large");
         let lines = format!("GET / HTTP/1.0\r\n{}", "A: b\r\n".repeat(2_000));
         check_status(&lines, "431 Request Header Fields Too Large");
+        for end in ["\n", "\r\n"] {
+            let blank_lines = end.repeat(8_192 / end.len());
+            check_status(&format!("{blank_lines}GET /healthz HTTP/1.0\n\n"), "431 Request Header Fields Too Large");
+            check_status(&format!("{}\n\n", &blank_lines[..8_190]), "431 Request Header Fields Too Large");
+        }
+    }
+
+    #[test]
+    fn a_tls_hello_is_told_nothing() {
+        assert_eq!(whole("\x16"), None);
+        assert_eq!(whole("\x16\x03").as_deref(), Some(""));
+        check_status("\x16\n", "400 Bad Request");
+        check_status("\n\x16\x03\n", "400 Bad Request");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The table of protocols. Addresses, flags, detection on an `any` port, the transcripts' folders
-//! and the README's table all follow from its rows.
+//! The table of protocols. Addresses, their options and detection on an `any` port follow from its
+//! rows, and tests ask for transcripts of each.
 
 use jobyard_engine::Now;
 
