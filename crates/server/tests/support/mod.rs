@@ -8,12 +8,21 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use rustix::process::Signal;
 
 /// How long anything may take before a test gives up. Nothing waits that long unless something is broken.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Tries until it is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never came: {what}");
+        thread::yield_now();
+    }
+}
 
 /// A directory that goes away with the test.
 pub struct Directory(pub PathBuf);
