@@ -208,7 +208,7 @@ fn fewer_open_files_mean_fewer_clients() {
         client.send("inspect nothing\r\n");
         client.expect("-CLIENT-ERROR Unknown command\r\n");
     }
-    assert_eq!(server.connect().rest(), "");
+    assert_eq!(server.connect().rest(), "-SERVER-ERROR Too many clients\r\n");
     clients.truncate(5);
     for client in &mut clients {
         client.send("inspect nothing\r\n");
