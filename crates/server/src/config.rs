@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use jobyard_engine::Limits;
 
 pub use layer::Layer;
-pub use limits::help as limits_help;
+pub use limits::{check_input, help as limits_help};
 
 use crate::address::Address;
 use crate::logging::{LogFormat, LogLevel};
@@ -249,11 +249,6 @@ mod tests {
             ("turn_bytes_max = 9223372036854775807", "must be 1073741824 or less"),
             ("clients_max = 16777216", "must be 16000000 or less"),
             ("vanished_rest_ms = 9223372036854775807", "must be 3153600000000 or less"),
-            ("input_bytes_max = 16777216", "limits.input_bytes_max cannot be 16777216: one request can have 16842752"),
-            (
-                "body_bytes_max = 1073741824",
-                "limits.input_bytes_max cannot be 268435456: one request can have 1073807360",
-            ),
             ("held_max = -1", "-1"),
         ] {
             let error = refused(&[], Some(&format!("[limits]\n{limits}")));
@@ -272,10 +267,26 @@ mod tests {
     }
 
     #[test]
+    fn a_body_that_is_allowed_must_be_able_to_arrive() {
+        for (limits, expected) in [
+            ("input_bytes_max = 16777216", "limits.input_bytes_max cannot be 16777216: one request can have 16842752"),
+            (
+                "body_bytes_max = 268435456",
+                "limits.input_bytes_max cannot be 268435456: one request can have 268500992",
+            ),
+        ] {
+            let config = loaded(Layer::default(), &[], Some(&format!("[limits]\n{limits}"))).unwrap();
+            let error = check_input(&config.limits).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
     fn limits_at_their_bounds_are_taken() {
         let most = "body_bytes_max = 4294967295\ninput_bytes_max = 4294967296\nline_extra_bytes_max = 1";
         let config = loaded(Layer::default(), &[], Some(&format!("[limits]\n{most}"))).unwrap();
         assert_eq!(config.limits.line_bytes_max(), config.limits.input_bytes_max);
+        assert!(check_input(&config.limits).is_ok());
         let least = "output_bytes_max = 0\ngroup_steps_max = 0\ngroup_bytes_max = 0\nvanished_rest_ms = 0";
         let config = loaded(Layer::default(), &[], Some(&format!("[limits]\n{least}"))).unwrap();
         assert_eq!((config.limits.output_bytes_max, config.limits.vanished_rest_ms), (0, 0));

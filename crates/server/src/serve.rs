@@ -29,6 +29,10 @@ pub fn serve(arguments: Serve) -> Result<(), Failure> {
     if manual && config.storage != Storage::Memory {
         return Err(Failure::Usage(anyhow!("--clock stdin needs --memory")));
     }
+    // Transcripts show what happens when it is full, with little.
+    if !manual {
+        config::check_input(&config.limits).map_err(Failure::Usage)?;
+    }
     config.limits.clients_max = machine::raise_open_files(config.limits.clients_max);
     let bound = bind_all(&config)?;
     if manual { manual::run(&config, bound) } else { run(&config, bound) }

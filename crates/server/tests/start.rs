@@ -193,9 +193,14 @@ fn where_log_lines_are_json_so_is_the_reason_of_a_failure() {
 #[test]
 fn limits_that_make_no_sense_are_refused_at_the_start() {
     let directory = Directory::new();
-    let config = file(&directory, "jobyard.toml", "memory = true\n[limits]\nbody_bytes_max = 4294967296\n");
-    let ended = run_with(&["serve", "--config", text(&config)]);
-    refused(&ended, 2, "limits.body_bytes_max cannot be 4294967296: it must be 4294967295 or less");
+    for (limits, message) in [
+        ("body_bytes_max = 4294967296", "limits.body_bytes_max cannot be 4294967296: it must be 4294967295 or less"),
+        ("turn_bytes_max = 0", "limits.turn_bytes_max cannot be 0: it must be 1 or more"),
+        ("input_bytes_max = 100", "limits.input_bytes_max cannot be 100: one request can have 16842752 bytes"),
+    ] {
+        let config = file(&directory, "jobyard.toml", &format!("memory = true\n[limits]\n{limits}\n"));
+        refused(&run_with(&["serve", "--config", text(&config)]), 2, message);
+    }
 }
 
 #[test]

@@ -80,6 +80,11 @@ pub fn check(limits: &Limits) -> Result<()> {
         }
         ensure!(value <= max, "limits.{name} cannot be {value}: it must be {max} or less");
     }
+    Ok(())
+}
+
+/// Refuses limits by which a body could be allowed that can never arrive.
+pub fn check_input(limits: &Limits) -> Result<()> {
     let (line, input) = (limits.line_bytes_max(), limits.input_bytes_max);
     ensure!(
         line <= input,
