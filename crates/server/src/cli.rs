@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jobyard_protocols::PROTOCOLS;
 
 use crate::address::ANY_PORT;
-use crate::config::Layer;
+use crate::config::{Layer, limits_help};
 
 /// One job queue for every client you already have.
 ///
@@ -69,12 +69,19 @@ fn after_serve() -> String {
         };
         let _ = writeln!(text, "  {:<12} {port:>5}{options}", protocol.name);
     }
-    text.push_str(SERVE_NOTES);
+    text.push_str(LISTEN_NOTES);
+    text.push_str(SETTINGS_NOTES);
+    for line in EXAMPLE_FILE.lines() {
+        let _ = writeln!(text, "{}", format!("  {line}").trim_end());
+    }
+    let _ = write!(text, "\nLimits in the file's table [limits], and their defaults:\n{}", limits_help());
+    text.push_str(PROCESS_NOTES);
     text
 }
 
-/// Lines of at most 78 letters, or a narrow terminal breaks them.
-const SERVE_NOTES: &str = "  The number is the port if none is given. 'any' takes all the options:
+// Lines of at most 78 letters, or a narrow terminal breaks them.
+
+const LISTEN_NOTES: &str = "  The number is the port if none is given. 'any' takes all the options:
   dialect=original   answer as the original server did, where clients need it
   heartbeat=10s      how long a masenko client may be silent (45s)
   lease=5m           how long a takeanumber reservation lasts (for ever)
@@ -84,13 +91,27 @@ Examples:
   jobyard serve --listen workq://127.0.0.1 --listen 'masenko://[::1]:12345'
   jobyard serve --listen 'any+unix:///run/jobyard.sock?heartbeat=10s'
   JOBYARD_LISTEN=any://127.0.0.1:0,any://[::1]:0 jobyard serve
+";
 
+const SETTINGS_NOTES: &str = "
 Settings:
   Every option is also a variable and a key of the configuration file:
   --drain-timeout 5s is JOBYARD_DRAIN_TIMEOUT=5s and drain_timeout = \"5s\".
-  The command line wins over variables, these over the file. The file can also
-  have a table [limits]. An unknown name is an error, in all of them.
+  The command line wins over variables, these over the file. In all of them an
+  unknown name is an error. A file for --config can look like this:
 
+";
+
+const EXAMPLE_FILE: &str = r#"listen = ["any://127.0.0.1:5627", "workq://127.0.0.1:9922"]
+memory = true
+max_memory = "4GiB"
+log_format = "json"
+
+[limits]
+body_bytes_max = 1048576
+"#;
+
+const PROCESS_NOTES: &str = "
 Signals:
   SIGTERM, SIGINT  stop: accept nobody, carry out what was received, answer
                    those who wait as if their time had run out, exit. A second
@@ -106,8 +127,11 @@ Exit codes:
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use jobyard_engine::Limits;
+    use jobyard_protocols::Protocol;
 
     use super::*;
+    use crate::address::Address;
 
     #[test]
     fn the_command_line_makes_sense() {
@@ -122,6 +146,74 @@ mod tests {
         }
         for protocol in PROTOCOLS {
             assert!(text.contains(protocol.name), "{}", protocol.name);
+        }
+    }
+
+    const README: &str = include_str!("../../../README.md");
+
+    /// The cells of the README's table of protocols, without its head.
+    fn readme_table() -> Vec<Vec<&'static str>> {
+        let rows = README.lines().skip_while(|line| !line.starts_with("| protocol |")).skip(2);
+        let rows = rows.take_while(|line| line.starts_with('|'));
+        rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
+    }
+
+    #[test]
+    fn the_readme_has_a_row_for_each_protocol_and_no_other() {
+        let mut expected = vec![[
+            "`any`".to_owned(),
+            format!("`{}`", Address::default_listen()),
+            "–".to_owned(),
+            "all of these".to_owned(),
+        ]];
+        expected.extend(PROTOCOLS.iter().map(|Protocol { name, port, options, .. }| {
+            let place = if port.is_some() { "127.0.0.1" } else { "127.0.0.1:PORT" };
+            let options: Vec<_> = options.iter().map(|option| format!("`{option}`")).collect();
+            let port = port.map_or("–".to_owned(), |port| port.to_string());
+            [format!("`{name}`"), format!("`{name}://{place}`"), port, options.join(" ")]
+        }));
+        let table = readme_table();
+        assert_eq!(table.len(), expected.len(), "{table:?}");
+        for (row, expected) in table.iter().zip(expected) {
+            let [name, address, port, made_for, options] = row[..] else { panic!("{row:?} has not five cells") };
+            assert_eq!([name, address, port, options], expected.each_ref().map(String::as_str));
+            assert!(!made_for.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_readmes_commands_make_sense() {
+        let commands: Vec<_> = README.lines().filter(|line| line.starts_with("jobyard serve ")).collect();
+        assert!(!commands.is_empty());
+        for command in commands {
+            let words = command.split_whitespace().map(|word| word.trim_matches('\''));
+            Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+        }
+        let place = Address::default_listen().to_string().replace("any://", "");
+        let first = README.lines().find(|line| line.ends_with(&format!("# starts the server: {place}"))).unwrap();
+        let (_, arguments) = first.split('#').next().unwrap().split_once(" -- ").unwrap();
+        Cli::try_parse_from(["jobyard"].into_iter().chain(arguments.split_whitespace())).unwrap();
+    }
+
+    #[test]
+    fn the_file_in_the_help_is_one_that_can_be_read() {
+        let layer: Layer = toml::from_str(EXAMPLE_FILE).unwrap();
+        assert_eq!(layer.listen.map(|list| list.len()), Some(2));
+        assert_eq!(layer.limits.body_bytes_max, Some(1 << 20));
+    }
+
+    #[test]
+    fn the_help_names_every_limit_with_its_default() {
+        let limits = limits_help();
+        assert!(after_serve().contains(&limits));
+        // What `Debug` says of a struct is the one list of its fields that nobody can forget to extend.
+        let debug = format!("{:?}", Limits::default());
+        let fields: Vec<_> = debug.split(['{', ',', '}']).filter_map(|part| part.trim().split_once(": ")).collect();
+        assert_eq!(fields.len(), limits.lines().count(), "{debug}");
+        for ((name, value), line) in fields.into_iter().zip(limits.lines()) {
+            let words: Vec<_> = line.split_whitespace().take(2).collect();
+            let machine_decides = name == "memory_bytes_max";
+            assert_eq!(words, [name, if machine_decides { "-" } else { value }]);
         }
     }
 }

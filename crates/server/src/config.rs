@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use jobyard_engine::Limits;
 
 pub use layer::Layer;
+pub use limits::{check_input, help as limits_help};
 
 use crate::address::Address;
 use crate::logging::{LogFormat, LogLevel};
@@ -63,6 +64,14 @@ pub fn load(
     resolve(flags.over(variables).over(file))
 }
 
+/// What log lines should look like as far as it can be known without the file: for those that say why the rest cannot
+/// be read.
+pub fn log_format(flags: &Layer, environment: impl IntoIterator<Item = (OsString, OsString)>) -> LogFormat {
+    let variable = environment.into_iter().find(|(name, _)| name == "JOBYARD_LOG_FORMAT");
+    let said = variable.and_then(|(_, value)| value.to_str()?.parse().ok());
+    flags.log_format.or(said).unwrap_or(LogFormat::Auto)
+}
+
 fn read_file(path: &Path) -> Result<Layer> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).map_err(|error| anyhow::anyhow!("in {}: {}", path.display(), error.to_string().trim_end()))
@@ -78,13 +87,14 @@ fn resolve(layer: Layer) -> Result<Config> {
         (_, data) => Storage::Data(check_directory(data.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA)))?),
     };
     let mut limits = Limits { memory_bytes_max: machine::default_max_memory(), ..Limits::default() };
-    layer.limits.apply(&mut limits)?;
+    layer.limits.apply(&mut limits);
     if let Some(bytes) = layer.max_memory {
         limits.memory_bytes_max = bytes.0;
     }
     if let Some(lease) = layer.default_lease {
         limits.default_lease_ms = lease.0;
     }
+    limits::check(&limits)?;
     Ok(Config {
         listen,
         insecure_public: layer.insecure_public.unwrap_or(false),
@@ -221,12 +231,65 @@ mod tests {
         assert!(error.starts_with("JOBYARD_LOG_FORMAT: 'xml' is none of auto, pretty, json"), "{error}");
         let error = refused(&[], Some("memory = true\ndefault_lease = 60"));
         assert!(error.contains("line 2") && error.contains("'60' is no time"), "{error}");
-        let error = refused(&[], Some("[limits]\nturn_bytes_max = 0"));
-        assert_eq!(error, "limits.turn_bytes_max must be above 0");
         let error = refused(&[], Some("listen = []"));
         assert!(error.contains("no address to listen on"), "{error}");
         let error = refused(&[], Some("max_memory = '1GiB'\n[limits]\nmemory_bytes_max = 5"));
         assert_eq!(error, SAME_MEMORY);
+    }
+
+    #[test]
+    fn limits_that_make_the_server_useless_are_refused() {
+        for (limits, expected) in [
+            (
+                "body_bytes_max = 4294967296",
+                "limits.body_bytes_max cannot be 4294967296: it must be 4294967295 or less",
+            ),
+            ("block_bytes_max = 4294967296", "must be 4294967295 or less"),
+            ("line_extra_bytes_max = 9223372036854775807", "must be 4294967295 or less"),
+            ("turn_bytes_max = 9223372036854775807", "must be 1073741824 or less"),
+            ("clients_max = 16777216", "must be 16000000 or less"),
+            ("vanished_rest_ms = 9223372036854775807", "must be 3153600000000 or less"),
+            ("held_max = -1", "-1"),
+        ] {
+            let error = refused(&[], Some(&format!("[limits]\n{limits}")));
+            assert!(error.contains(expected), "{limits}: {error}");
+        }
+        for name in ["body_bytes_max", "block_bytes_max", "line_extra_bytes_max", "input_bytes_max", "queues_max"]
+            .into_iter()
+            .chain(["queues_named_max", "held_max", "clients_max", "turn_bytes_max", "turn_commands_max"])
+            .chain(["memory_bytes_max", "default_lease_ms"])
+        {
+            let error = refused(&[], Some(&format!("[limits]\n{name} = 0")));
+            assert_eq!(error, format!("limits.{name} cannot be 0: it must be 1 or more"));
+        }
+        let error = refused(&[("JOBYARD_DEFAULT_LEASE", "5000000h")], None);
+        assert!(error.starts_with("limits.default_lease_ms cannot be 18000000000000"), "{error}");
+    }
+
+    #[test]
+    fn a_body_that_is_allowed_must_be_able_to_arrive() {
+        for (limits, expected) in [
+            ("input_bytes_max = 16777216", "limits.input_bytes_max cannot be 16777216: one request can have 16842752"),
+            (
+                "body_bytes_max = 268435456",
+                "limits.input_bytes_max cannot be 268435456: one request can have 268500992",
+            ),
+        ] {
+            let config = loaded(Layer::default(), &[], Some(&format!("[limits]\n{limits}"))).unwrap();
+            let error = check_input(&config.limits).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn limits_at_their_bounds_are_taken() {
+        let most = "body_bytes_max = 4294967295\ninput_bytes_max = 4294967296\nline_extra_bytes_max = 1";
+        let config = loaded(Layer::default(), &[], Some(&format!("[limits]\n{most}"))).unwrap();
+        assert_eq!(config.limits.line_bytes_max(), config.limits.input_bytes_max);
+        assert!(check_input(&config.limits).is_ok());
+        let least = "output_bytes_max = 0\ngroup_steps_max = 0\ngroup_bytes_max = 0\nvanished_rest_ms = 0";
+        let config = loaded(Layer::default(), &[], Some(&format!("[limits]\n{least}"))).unwrap();
+        assert_eq!((config.limits.output_bytes_max, config.limits.vanished_rest_ms), (0, 0));
     }
 
     #[test]

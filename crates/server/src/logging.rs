@@ -1,7 +1,8 @@
 //! Log lines, on stderr. Nothing that a client said is ever logged unescaped, bodies never.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
@@ -31,8 +32,14 @@ pub enum LogLevel {
     Debug,
 }
 
-/// Log lines go to stderr from now on.
+/// What log lines look like, once there can be any.
+static STARTED: OnceLock<LogFormat> = OnceLock::new();
+
+/// Log lines go to stderr from now on. They start once.
 pub fn start(format: LogFormat, level: LogLevel) {
+    if STARTED.set(format).is_err() {
+        return;
+    }
     let lines =
         tracing_subscriber::fmt().with_writer(stderr).with_max_level(LevelFilter::from(level)).with_target(false);
     match format {
@@ -41,6 +48,16 @@ pub fn start(format: LogFormat, level: LogLevel) {
         LogFormat::Auto => {
             let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
             lines.with_ansi(stderr().is_terminal() && !plain).init();
+        }
+    }
+}
+
+/// Says why the process ends: in a sentence for people, but where log lines are for machines, in one of these.
+pub fn say_failure(error: &anyhow::Error) {
+    match STARTED.get() {
+        Some(LogFormat::Json) => tracing::error!("{error:#}"),
+        _ => {
+            let _ = writeln!(stderr(), "error: {error:#}");
         }
     }
 }

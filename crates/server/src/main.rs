@@ -17,7 +17,6 @@ mod serve;
 mod signals;
 mod units;
 
-use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -32,7 +31,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let _ = writeln!(stderr(), "error: {:#}", failure.error());
+            logging::say_failure(failure.error());
             failure.exit_code()
         }
     }

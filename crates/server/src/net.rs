@@ -20,8 +20,8 @@ pub const WAKER: Token = Token(1);
 const LISTENERS: usize = 2;
 const CLIENTS: usize = 1 << 16;
 
-/// How many ready sockets one poll can tell of.
-const EVENTS_PER_POLL: usize = 1024;
+/// How many ready sockets one look at the poll can show.
+const EVENTS_PER_LOOK: usize = 1024;
 /// How many connections one listener accepts between two polls.
 const ACCEPTS_PER_POLL: usize = 256;
 /// How long nothing is accepted after the machine ran out of files or memory for it.
@@ -61,7 +61,7 @@ impl Net {
     pub fn new(bound: Vec<Bound>, read_bytes_max: usize) -> io::Result<Net> {
         let mut net = Net {
             poll: Poll::new()?,
-            happened: mio::Events::with_capacity(EVENTS_PER_POLL),
+            happened: mio::Events::with_capacity(EVENTS_PER_LOOK),
             listeners: Vec::new(),
             clients: Clients::default(),
             scratch: vec![0; read_bytes_max].into_boxed_slice(),
@@ -91,13 +91,36 @@ impl Net {
         &mut self.clients
     }
 
-    /// Waits until something happens or the time is over, and adds what happened to `events`.
+    /// Waits until something happens or the time is over, and adds what happened to `events`. All that had happened by then
+    /// is told, however much it is: whoever was left out would seem to have been silent.
     pub fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<Polled> {
         let mut timeout = self.accept_timeout().into_iter().chain(timeout).min();
-        // Whatever interrupted it may have stopped us for long: what arrived meanwhile must be known before it is late.
-        retry(|| self.poll.poll(&mut self.happened, timeout.replace(Duration::ZERO)))?;
-        let mut polled = Polled { any: !self.happened.is_empty(), signals: false };
+        let mut polled = Polled::default();
+        // Each look begins with those whom the last did not show, so after so many all of them were shown, even if others
+        // become ready again and again.
+        let looks_max = 1 + self.sources_max() / self.happened.capacity();
+        for _ in 0..looks_max {
+            // Whatever interrupted it may have stopped us for long: what arrived meanwhile must be known before it is late.
+            retry(|| self.poll.poll(&mut self.happened, timeout.replace(Duration::ZERO)))?;
+            let count = self.take_happened(&mut polled, events);
+            if count < self.happened.capacity() {
+                break;
+            }
+        }
+        self.accept(events);
+        Ok(polled)
+    }
+
+    /// How much there may be in the poll.
+    fn sources_max(&self) -> usize {
+        LISTENERS + self.listeners.len() + self.clients.slots.len()
+    }
+
+    /// Adds what one look showed, and says how much that was.
+    fn take_happened(&mut self, polled: &mut Polled, events: &mut Vec<Event>) -> usize {
+        let mut count = 0;
         for happened in &self.happened {
+            count += 1;
             match happened.token() {
                 SIGNALS => polled.signals = true,
                 WAKER => {}
@@ -109,8 +132,8 @@ impl Net {
                 Token(token) => self.clients.happened(token - CLIENTS, happened, events),
             }
         }
-        self.accept(events);
-        Ok(polled)
+        polled.any |= count > 0;
+        count
     }
 
     /// Whether connections wait that could be accepted now.
@@ -443,5 +466,75 @@ impl Socket {
             Socket::Tcp(listener) => listener,
             Socket::Unix(listener, _) => listener,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::os::unix::net::UnixStream as Peer;
+
+    use super::*;
+
+    const CLIENTS: usize = 100;
+    /// Far fewer than there are clients, and no divisor of their number.
+    const SHOWN: usize = 7;
+
+    /// A poll with as many clients as this, and the other ends of their connections.
+    fn crowd(clients: usize, shown: usize) -> (Net, Vec<Peer>) {
+        let mut net = Net::new(Vec::new(), 64).unwrap();
+        net.happened = mio::Events::with_capacity(shown);
+        let peers = (0..clients).map(|_| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            net.clients.add(net.poll.registry(), Stream::Unix(ours), None).unwrap();
+            Peer::from(theirs)
+        });
+        let peers = peers.collect();
+        (net, peers)
+    }
+
+    fn readable(events: &[Event]) -> BTreeSet<u64> {
+        let clients = events.iter().filter_map(|event| match event {
+            Event::Readable(client) => Some(client.0),
+            _ => None,
+        });
+        clients.collect()
+    }
+
+    #[test]
+    fn one_poll_tells_of_everyone_who_was_ready() {
+        let (mut net, mut peers) = crowd(CLIENTS, SHOWN);
+        for peer in &mut peers {
+            peer.write_all(b"ping").unwrap();
+        }
+        let mut events = Vec::new();
+        assert!(net.poll(None, &mut events).unwrap().any);
+        assert_eq!(readable(&events).len(), CLIENTS);
+        events.clear();
+        assert!(!net.poll(Some(Duration::ZERO), &mut events).unwrap().any);
+        assert!(events.is_empty(), "{events:?}");
+    }
+
+    #[test]
+    fn one_poll_comes_to_an_end_if_as_many_are_ready_as_it_can_show() {
+        for clients in [SHOWN - 1, SHOWN, SHOWN + 1, 2 * SHOWN] {
+            let (mut net, mut peers) = crowd(clients, SHOWN);
+            for peer in &mut peers {
+                peer.write_all(b"ping").unwrap();
+            }
+            let mut events = Vec::new();
+            net.poll(None, &mut events).unwrap();
+            assert_eq!(readable(&events).len(), clients);
+        }
+    }
+
+    #[test]
+    fn the_end_of_everyones_input_is_told_in_one_poll() {
+        let (mut net, peers) = crowd(CLIENTS, SHOWN);
+        drop(peers);
+        let mut events = Vec::new();
+        net.poll(None, &mut events).unwrap();
+        let endings = events.iter().filter(|event| matches!(event, Event::Ending(_))).count();
+        assert_eq!((endings, readable(&events).len()), (CLIENTS, CLIENTS));
     }
 }

@@ -12,18 +12,27 @@ use crate::cli::{ClockSource, Serve};
 use crate::clock::{RealTime, Time};
 use crate::config::{self, Config, Storage};
 use crate::failure::Failure;
+use crate::logging::LogLevel;
 use crate::net::Net;
 use crate::run::Server;
 use crate::{logging, machine, manual};
 
 /// Starts the server, and runs it until it is told to stop.
 pub fn serve(arguments: Serve) -> Result<(), Failure> {
-    let mut config = config::load(arguments.config, arguments.settings, std::env::vars_os()).map_err(Failure::Usage)?;
+    let log_format = config::log_format(&arguments.settings, std::env::vars_os());
+    let mut config = config::load(arguments.config, arguments.settings, std::env::vars_os()).map_err(|error| {
+        logging::start(log_format, LogLevel::Error);
+        Failure::Usage(error)
+    })?;
+    logging::start(config.log_format, config.log_level);
     let manual = arguments.clock == Some(ClockSource::Stdin);
     if manual && config.storage != Storage::Memory {
         return Err(Failure::Usage(anyhow!("--clock stdin needs --memory")));
     }
-    logging::start(config.log_format, config.log_level);
+    // Transcripts show what happens when it is full, with little.
+    if !manual {
+        config::check_input(&config.limits).map_err(Failure::Usage)?;
+    }
     config.limits.clients_max = machine::raise_open_files(config.limits.clients_max);
     let bound = bind_all(&config)?;
     if manual { manual::run(&config, bound) } else { run(&config, bound) }

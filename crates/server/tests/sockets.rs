@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::thread;
 
 use rustix::process::{Resource, Rlimit, prlimit};
-use support::Server;
+use support::{Server, until};
 
 fn takeanumber() -> Server {
     Server::start(&["--listen", "takeanumber://127.0.0.1:0"])
@@ -62,10 +62,10 @@ fn what_a_vanished_client_had_sent_is_carried_out() {
         // The first answer is never read: closing then resets the connection instead of ending it.
         client.stream.peek(&mut [0]).unwrap();
         drop(client);
-        while {
+        until("its job is there", || {
             watcher.send("LEN q\r\n");
-            watcher.line() != format!(":{count}")
-        } {}
+            watcher.line() == format!(":{count}")
+        });
     }
     server.stop();
 }

@@ -3,6 +3,7 @@
 mod support;
 
 use std::net::{IpAddr, TcpListener};
+use std::process::Command;
 
 use support::{Directory, Ended, Server, file, jobyard, jobyard_after, run, run_with, text};
 
@@ -163,6 +164,46 @@ fn logs_are_json_when_asked_and_plain_where_there_is_no_terminal() {
 }
 
 #[test]
+fn where_log_lines_are_json_so_is_the_reason_of_a_failure() {
+    let failed = |command: &mut Command, code: i32, message: &str| {
+        let ended = run(command);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{}", ended.stderr);
+        let is_json = |line: &str| line.starts_with('{') && line.ends_with('}');
+        assert!(ended.stderr.lines().all(is_json), "{}", ended.stderr);
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        assert!(last.contains(r#""level":"ERROR""#) && last.contains(message), "expected '{message}' in: {last}");
+    };
+    let first = Server::start(&["--listen", "any://127.0.0.1:0"]);
+    let serve = |flags: &[&str]| {
+        let mut command = jobyard();
+        command.args(["serve", "--memory"]).args(flags);
+        command
+    };
+    failed(&mut serve(&["--log-format", "json", "--listen", &first.listening[0]]), 1, "the address is in use");
+    failed(&mut serve(&["--log-format", "json", "--config", "/nonexistent.toml"]), 2, "cannot read /nonexistent.toml");
+    let variables = [("JOBYARD_LOG_FORMAT", "json"), ("JOBYARD_DRAIN_TIMEOUT", "soon")];
+    failed(serve(&[]).envs(variables), 2, "JOBYARD_DRAIN_TIMEOUT: 'soon' is no time");
+    first.stop();
+
+    let directory = Directory::new();
+    let config = file(&directory, "jobyard.toml", "log_format = 'json'\nlisten = ['any://0.0.0.0:0']\n");
+    failed(&mut serve(&["--config", text(&config)]), 2, "--insecure-public");
+}
+
+#[test]
+fn limits_that_make_no_sense_are_refused_at_the_start() {
+    let directory = Directory::new();
+    for (limits, message) in [
+        ("body_bytes_max = 4294967296", "limits.body_bytes_max cannot be 4294967296: it must be 4294967295 or less"),
+        ("turn_bytes_max = 0", "limits.turn_bytes_max cannot be 0: it must be 1 or more"),
+        ("input_bytes_max = 100", "limits.input_bytes_max cannot be 100: one request can have 16842752 bytes"),
+    ] {
+        let config = file(&directory, "jobyard.toml", &format!("memory = true\n[limits]\n{limits}\n"));
+        refused(&run_with(&["serve", "--config", text(&config)]), 2, message);
+    }
+}
+
+#[test]
 fn fewer_open_files_mean_fewer_clients() {
     let arguments = ["serve", "--memory", "--listen", "workq://127.0.0.1:0"];
     let server = Server::spawn(&mut jobyard_after("ulimit -n 74", &arguments));
@@ -172,7 +213,7 @@ fn fewer_open_files_mean_fewer_clients() {
         client.send("inspect nothing\r\n");
         client.expect("-CLIENT-ERROR Unknown command\r\n");
     }
-    assert_eq!(server.connect().rest(), "");
+    assert_eq!(server.connect().rest(), "-SERVER-ERROR Too many clients\r\n");
     clients.truncate(5);
     for client in &mut clients {
         client.send("inspect nothing\r\n");
@@ -210,8 +251,7 @@ fn help_and_version_tell_what_one_needs_to_know() {
 
     let help = run_with(&["serve", "--help"]);
     assert_eq!(help.code, Some(0));
-    for word in ["Listening:", "Storage:", "Protocols:", "Examples:", "Signals:", "Exit codes:", "takeanumber", "13331"]
-    {
+    for word in ["Listening:", "Storage:", "Protocols:", "Examples:", "[limits]", "Signals:", "Exit codes:", "13331"] {
         assert!(help.stdout.contains(word), "{word} is not in the help");
     }
     assert!(!help.stdout.contains("--clock"), "the test mode is not for people");

@@ -6,14 +6,23 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use rustix::process::Signal;
 
 /// How long anything may take before a test gives up. Nothing waits that long unless something is broken.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Tries until it is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never came: {what}");
+        thread::yield_now();
+    }
+}
 
 /// A directory that goes away with the test.
 pub struct Directory(pub PathBuf);
@@ -203,6 +212,11 @@ impl Server {
     /// The next line on stdout, if there is one.
     pub fn try_line(&mut self) -> Option<String> {
         self.stdout.recv_timeout(PATIENCE).ok()
+    }
+
+    /// It says nothing on stdout for so long, and does not end.
+    pub fn check_silent(&self, time: Duration) {
+        assert_eq!(self.stdout.recv_timeout(time), Err(RecvTimeoutError::Timeout));
     }
 
     /// What was logged so far; all of it, if the process has ended.
