@@ -110,11 +110,11 @@ fn a_second_signal_does_not_wait() {
 fn health_is_told_on_an_any_port() {
     let mut server = Server::start(&ANY);
     let healthy = healthz(&server);
-    assert!(healthy.starts_with("HTTP/1.1 200 ") && healthy.ends_with("\r\n\r\nok\n"), "{healthy}");
+    assert!(healthy.starts_with("HTTP/1.1 200 ") && healthy.ends_with("\r\n\r\nok"), "{healthy}");
     server.signal(Signal::USR1);
     server.wait_for_log("draining");
     let draining = healthz(&server);
-    assert!(draining.starts_with("HTTP/1.1 503 ") && draining.ends_with("\r\n\r\ndraining\n"), "{draining}");
+    assert!(draining.starts_with("HTTP/1.1 503 ") && draining.ends_with("\r\n\r\ndraining"), "{draining}");
     server.stop();
 }
 
