@@ -134,6 +134,8 @@ fn flags_become_the_jobs_rules() {
     let most = NewJob { attempts: Some(AttemptRule { max: Some(255) }), failures: Some(rules(Some(254))), ..job("") };
     check_job(&format!("add {ID} ping 1000 60000 0 -max-attempts=255 -max-fails=255\r\n\r\n"), &most);
     check_job(&format!("add {ID} ping 1000 60000 0 -colour=blue -a=b\r\n\r\n"), &job(""));
+    let cut = NewJob { urgency: 5, ..job("") };
+    check_job(&format!("add {ID} ping 1000 60000 0 -priority=5=x\r\n\r\n"), &cut);
 }
 
 #[test]
@@ -274,7 +276,7 @@ fn the_number_of_words_and_flags_is_checked() {
 
 #[test]
 fn a_bad_flag_comes_before_all_else() {
-    for line in ["add -a=", "foo -=1", "delete -a=1 -a=1", "-x add -a="] {
+    for line in ["add -a=", "foo -=1", "delete -a=1 -a=1", "-x add -a=", "-a=", "-a= add", " -a=", "-a==1"] {
         check_said(&format!("{line}\r\n"), "Invalid command flags");
     }
 }

@@ -8,14 +8,30 @@ use super::fault::Fault;
 pub(super) const NAME_BYTES_MAX: usize = 255;
 
 /// The longest lease, and the longest wait: a day.
-const DAY_MS: u64 = 86_400_000;
+pub(super) const DAY_MS: u64 = 86_400_000;
 
 /// Jobs or queues in one listing.
 const LIMIT_MAX: u64 = 100;
 
-/// An id as text: a UUID in any usual spelling.
+/// An id as text: a UUID in any usual spelling, with hyphens or without, bare, in braces or as a URN.
 pub(super) fn id_text(word: &[u8]) -> Result<uuid::Uuid, Fault> {
-    uuid::Uuid::try_parse_ascii(word).map_err(|_| Fault::Id)
+    const BARE_BYTES: [usize; 2] = [32, 36];
+    let bare = unwrap_id(word);
+    // What is wrapped twice is still longer.
+    if !BARE_BYTES.contains(&bare.len()) {
+        return Err(Fault::Id);
+    }
+    uuid::Uuid::try_parse_ascii(bare).map_err(|_| Fault::Id)
+}
+
+/// An id without its braces or `urn:uuid:`.
+fn unwrap_id(word: &[u8]) -> &[u8] {
+    const URN: &[u8] = b"urn:uuid:";
+    match (word, word.split_at_checked(URN.len())) {
+        ([b'{', bare @ .., b'}'], _) => bare,
+        (_, Some((scheme, bare))) if scheme.eq_ignore_ascii_case(URN) => bare,
+        _ => word,
+    }
 }
 
 /// An id that a job can have: one of RFC 4122, in any version, and not the nil one (which is of
@@ -142,7 +158,9 @@ mod tests {
             "6BA7B810-9DAD-11D1-80B4-00C04FD430C4",
             "6ba7b8109dad11d180b400c04fd430c4",
             "{6ba7b810-9dad-11d1-80b4-00c04fd430c4}",
+            "{6BA7B8109DAD11D180B400C04FD430C4}",
             "urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c4",
+            "URN:UUID:6ba7b8109dad11d180b400c04fd430c4",
         ] {
             assert_eq!(id(text.as_bytes()), Ok(Uuid(0x6ba7_b810_9dad_11d1_80b4_00c0_4fd4_30c4)), "{text}");
         }
@@ -165,6 +183,13 @@ mod tests {
             "6ba7b810-9dad-11d1-80b4-00c04fd430c4a",
             "6ba7b810-9dad-11d1-80b4-00c04fd430cg",
             "6ba7b810_9dad_11d1_80b4_00c04fd430c4",
+            "{6ba7b810-9dad-11d1-80b4-00c04fd430c4",
+            "{6ba7b8109dad11d180b400c04fd430c}",
+            "{{6ba7b8109dad11d180b400c04fd430c4}}",
+            "{urn:uuid:6ba7b8109dad11d180b400c04fd430c4}",
+            "urn:uuid:{6ba7b8109dad11d180b400c04fd430c4}",
+            "urn:uuid:",
+            "{}",
             "00000000-0000-0000-0000-000000000000",
             "6ba7b810-9dad-11d1-70b4-00c04fd430c4",
             "6ba7b810-9dad-11d1-c0b4-00c04fd430c4",

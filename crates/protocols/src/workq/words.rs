@@ -12,16 +12,17 @@ pub(super) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Takes `line` apart. Flags may stand anywhere behind the verb.
+    /// Takes `line` apart. Flags may stand anywhere, and a bad one is found before the verb is looked at: a line may even
+    /// begin with one, though no flag is a verb.
     pub(super) fn split(line: &'a [u8]) -> Result<Self, Fault> {
-        let mut words = line.split(|&byte| byte == b' ');
-        let verb = words.next().unwrap_or_default();
+        let split = || line.split(|&byte| byte == b' ');
         let mut arguments = Vec::new();
         let mut flags = Vec::new();
-        for word in words.filter(|word| !word.is_empty()) {
+        for (place, word) in split().enumerate() {
             match split_flag(word) {
                 Some((b"", _) | (_, b"")) => return Err(Fault::Flags),
                 Some(flag) => flags.push(flag),
+                None if place == 0 || word.is_empty() => {}
                 None => arguments.push(word),
             }
         }
@@ -30,7 +31,7 @@ impl<'a> Words<'a> {
         if keys.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(Fault::Flags);
         }
-        Ok(Words { verb, arguments, flags })
+        Ok(Words { verb: split().next().unwrap_or_default(), arguments, flags })
     }
 
     /// The arguments, of which there must be `N`.
@@ -62,11 +63,12 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Takes `-key=value` apart; `None` if the word is no flag.
+/// Takes `-key=value` apart; `None` if the word is no flag. A value ends where another `=` begins, as it does for the
+/// original: what follows is dropped.
 fn split_flag(word: &[u8]) -> Option<(&[u8], &[u8])> {
-    let flag = word.strip_prefix(b"-")?;
-    let equals = flag.iter().position(|&byte| byte == b'=')?;
-    Some((&flag[..equals], &flag[equals + 1..]))
+    let mut parts = word.strip_prefix(b"-")?.split(|&byte| byte == b'=');
+    let (key, value) = (parts.next()?, parts.next()?);
+    Some((key, value))
 }
 
 #[cfg(test)]
@@ -93,7 +95,7 @@ mod tests {
         let words = Words::split(b"add -x=1 id -max-fails=2 name -y --z=3=4").unwrap();
         assert_eq!(words.exactly(), Ok([b"id" as &[u8], b"name", b"-y"]));
         assert_eq!(words.flag(b"max-fails"), Some(b"2" as &[u8]));
-        assert_eq!(words.flag(b"-z"), Some(b"3=4" as &[u8]));
+        assert_eq!(words.flag(b"-z"), Some(b"3" as &[u8]), "a value ends at the second '='");
         assert_eq!(words.flag(b"y"), None);
         assert_eq!(words.flags_at_most(3), Ok(()));
         assert_eq!(words.flags_at_most(2), Err(Fault::Arguments));
@@ -101,7 +103,19 @@ mod tests {
 
     #[test]
     fn a_flag_needs_a_key_and_a_value_once() {
-        for line in ["add -=1", "add -a=", "add -=", "add -a=1 -b=2 -a=3"] {
+        for line in [
+            "add -=1",
+            "add -a=",
+            "add -=",
+            "add -a==",
+            "add -a==1",
+            "add -==1",
+            "add -a=1 -b=2 -a=3",
+            "-a=",
+            "-a= add",
+            "-=1 add",
+            "-a=1 -a=1",
+        ] {
             assert_eq!(Words::split(line.as_bytes()).unwrap_err(), Fault::Flags, "{line}");
         }
     }

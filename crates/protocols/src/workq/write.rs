@@ -6,6 +6,7 @@ use std::io::Write;
 use jobyard_engine::{Counters, JobView, OwnTime, QueueView, Refusal, Reply, StateView, Uuid};
 
 use super::fault::Fault;
+use super::values::DAY_MS;
 use crate::codec::{Context, Farewell};
 use crate::dates::write_utc;
 use crate::options::Dialect;
@@ -42,10 +43,10 @@ fn refused(refusal: Refusal, out: &mut Vec<u8>) {
         Refusal::LifetimeOver => Fault::Time.write(out),
         Refusal::TooManyNamed => Fault::TooManyNames.write(out),
         Refusal::TooManyQueues => line(out, format_args!("-SERVER-ERROR Too many queues")),
-        Refusal::TooManyHeld => line(out, format_args!("-SERVER-ERROR Too many jobs leased")),
         Refusal::OutOfMemory => line(out, format_args!("-SERVER-ERROR Out of memory")),
         Refusal::Draining => line(out, format_args!("-SERVER-ERROR Draining")),
         Refusal::NotHeld
+        | Refusal::TooManyHeld
         | Refusal::BodyUnfit
         | Refusal::NoSuchPrevious
         | Refusal::InvalidStep
@@ -114,11 +115,13 @@ fn name_of_any(name: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// The time that a lease lasts, or the longest that can be said here.
 fn ttr(job: &JobView<'_>, default_lease_ms: u64) -> u64 {
-    match job.own_time {
+    let ttr = match job.own_time {
         OwnTime::Millis(ttr) => ttr,
         OwnTime::None | OwnTime::Unlimited => default_lease_ms,
-    }
+    };
+    ttr.min(DAY_MS)
 }
 
 fn state(job: &JobView<'_>) -> u8 {
@@ -230,6 +233,9 @@ mod tests {
         let foreign = JobView { own_time: OwnTime::Unlimited, ..view(&queue) };
         let reply = Reply::Leased { job: foreign, lease: LeaseId(1) };
         assert_eq!(said(&reply, Dialect::Original), format!("+OK 1\r\n{ID} ping 60000 6\r\npi\r\nng\r\n"));
+        let long = JobView { own_time: OwnTime::Millis(u64::from(u32::MAX) * 1_000), ..view(&queue) };
+        let reply = Reply::Leased { job: long, lease: LeaseId(1) };
+        assert_eq!(said(&reply, Dialect::Original), format!("+OK 1\r\n{ID} ping 86400000 6\r\npi\r\nng\r\n"));
     }
 
     #[test]
