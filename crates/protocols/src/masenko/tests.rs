@@ -321,6 +321,9 @@ fn info_tells_of_queues_and_in_one_dialect_of_metrics() {
 }
 
 #[track_caller]
+    for failures in [255, 256, u64::MAX] {
+        assert!(client.encode(&view(&queue, None, b"", failures)).ends_with(",\"failures\":255}\n"), "{failures}");
+    }
 fn group(client: &mut Client, messages: &[&str]) -> Vec<Step> {
     match client.command(&format!("ATOMIC\n{}\nDONE", messages.join("\n"))) {
         Command::Group(steps) => steps,
