@@ -12,7 +12,7 @@ use jobyard_engine::{
 
 use crate::codec::{Codec, Context, Farewell, Next};
 use crate::input::{Input, Line};
-use crate::json::{self, Escapes, Keys, Malformed};
+use crate::json::{self, Escapes, Keys, Malformed, NoString};
 use crate::table::Begins;
 use crate::views;
 
@@ -100,13 +100,15 @@ struct Fields<'a> {
 
 fn read_request(line: &[u8], limits: &Limits) -> Result<Request, String> {
     let names = ["request", "queue", "job", "pri", "queues", "wait", "id"];
-    let [request, queue, job, pri, queues, wait, id] =
-        json::fields(line, Keys::Exact, &names).map_err(|malformed| match malformed {
+    let [request, queue, job, pri, queues, wait, id] = std::str::from_utf8(line)
+        .map_err(|_| Malformed::NotJson)
+        .and_then(|text| json::fields(text, Keys::Exact, &names))
+        .map_err(|malformed| match malformed {
             Malformed::NotJson => "Not valid JSON.",
             Malformed::NotObject => "Not a JSON object.",
         })?;
     let fields = Fields { queue, job, pri, queues, wait, id };
-    let request = json::string(present(request, "request")?).ok_or("Field request must be a string.")?;
+    let request = json::string_lossy(present(request, "request")?).ok_or("Field request must be a string.")?;
     match request.as_ref() {
         "put" => put(&fields, limits).map(Request::Command),
         "get" => get(&fields, limits).map(Request::Command),
@@ -122,7 +124,10 @@ fn present<'a>(field: Option<&'a str>, name: &str) -> Result<&'a str, String> {
 
 /// `{"request":"put","queue":"queue1","job":{…},"pri":123}`
 fn put(fields: &Fields<'_>, limits: &Limits) -> Result<Command, String> {
-    let queue = queue_name(present(fields.queue, "queue")?).ok_or("Field queue must be a string.")?;
+    let queue = queue_name(present(fields.queue, "queue")?).map_err(|why| match why {
+        NoString::OtherValue => "Field queue must be a string.",
+        NoString::HalfPair => "Field queue holds half a surrogate pair, which is no character.",
+    })?;
     let job = present(fields.job, "job")?;
     if !job.starts_with('{') {
         return Err("Field job must be an object.".to_owned());
@@ -134,7 +139,7 @@ fn put(fields: &Fields<'_>, limits: &Limits) -> Result<Command, String> {
     Ok(Command::Enqueue(Box::new(NewJob { urgency, ..NewJob::plain(queue, job.as_bytes().into()) })))
 }
 
-fn queue_name(field: &str) -> Option<QueueName> {
+fn queue_name(field: &str) -> Result<QueueName, NoString> {
     json::string(field).map(|name| QueueName::new(name.as_bytes()))
 }
 
@@ -154,7 +159,11 @@ fn priority(field: &str) -> Result<i128, String> {
 /// `{"request":"get","queues":["queue1","queue2"],"wait":true}`
 fn get(fields: &Fields<'_>, limits: &Limits) -> Result<Command, String> {
     let queues = json::list(present(fields.queues, "queues")?, limits.queues_named_max, queue_name)
-        .ok_or("Field queues must be an array of strings.")?;
+        .unwrap_or(Err(NoString::OtherValue))
+        .map_err(|why| match why {
+            NoString::OtherValue => "Field queues must be an array of strings.",
+            NoString::HalfPair => "Field queues holds half a surrogate pair, which is no character.",
+        })?;
     let wait = match fields.wait {
         Some("true") => Wait::Forever,
         Some("false") | None => Wait::No,
@@ -353,7 +362,7 @@ mod tests {
 
     #[test]
     fn every_fault_has_its_words() {
-        for line in ["", " ", "\r", "hello", "{", "{\"request\":\"get\",}", "{}{}", "{\"\\ud800\":1}"] {
+        for line in ["", " ", "\r", "hello", "{", "{\"request\":\"get\",}", "{}{}", "{\"\\ud80\":1}"] {
             error(line, "Not valid JSON.");
         }
         for line in ["[]", "null", "\"put\"", "12"] {
@@ -362,21 +371,25 @@ mod tests {
         error("{}", "Field request is missing.");
         error(r#"{"Request":"get"}"#, "Field request is missing.");
         error(r#"{"request":1}"#, "Field request must be a string.");
-        error(r#"{"request":"\ud800"}"#, "Field request must be a string.");
+        error(r#"{"\ud800":1}"#, "Field request is missing.");
+        error(r#"{"request":"\ud800"}"#, "Unrecognised request type.");
         error(r#"{"request":"Put"}"#, "Unrecognised request type.");
         error(r#"{"request":"put"}"#, "Field queue is missing.");
         error(r#"{"request":"put","queue":null}"#, "Field queue must be a string.");
-        error(r#"{"request":"put","queue":"\udc00"}"#, "Field queue must be a string.");
+        let half = "Field queue holds half a surrogate pair, which is no character.";
+        error(r#"{"request":"put","queue":"\udc00"}"#, half);
         error(r#"{"request":"put","queue":"q"}"#, "Field job is missing.");
         error(r#"{"request":"put","queue":"q","job":[],"pri":1}"#, "Field job must be an object.");
         error(r#"{"request":"put","queue":"q","job":{}}"#, "Field pri is missing.");
         let long = format!(r#"{{"request":"put","queue":"q","pri":1,"job":{{"a":"{}"}}}}"#, "x".repeat(33));
         error(&long, "Field job is longer than 40 bytes.");
         error(r#"{"request":"get"}"#, "Field queues is missing.");
-        for queues in ["\"q\"", "[1]", "[\"q\",null]", "{}", "null", "[\"\\ud800\"]"] {
+        for queues in ["\"q\"", "[1]", "[\"q\",null]", "{}", "null", "[1,\"\\ud800\"]"] {
             let text = "Field queues must be an array of strings.";
             error(&format!("{{\"request\":\"get\",\"queues\":{queues}}}"), text);
         }
+        let half = "Field queues holds half a surrogate pair, which is no character.";
+        error(r#"{"request":"get","queues":["q","a\ud800",1]}"#, half);
         error(r#"{"request":"get","queues":[],"wait":1}"#, "Field wait must be true or false.");
         error(r#"{"request":"get","queues":[],"wait":null}"#, "Field wait must be true or false.");
         error(r#"{"request":"delete"}"#, "Field id is missing.");

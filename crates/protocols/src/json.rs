@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Why some text is no JSON object.
@@ -29,11 +29,10 @@ pub(crate) enum Keys {
 /// The raw text of those values of an object that have one of `names` as their key, in the order of
 /// `names`. Of duplicates the last counts; other keys are ignored.
 pub(crate) fn fields<'a, const N: usize>(
-    text: &'a [u8],
+    text: &'a str,
     keys: Keys,
     names: &[&str; N],
 ) -> Result<[Option<&'a str>; N], Malformed> {
-    let text = std::str::from_utf8(text).map_err(|_| Malformed::NotJson)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let fields = deserializer.deserialize_map(FieldsVisitor { keys, names }).map_err(|error| malformed(&error))?;
     deserializer.end().map_err(|error| malformed(&error))?;
@@ -58,10 +57,12 @@ impl<'de, const N: usize> Visitor<'de> for FieldsVisitor<'_, N> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields = [None; N];
-        while let Some(key) = map.next_key::<Key<'de>>()? {
+        while let Some(key) = map.next_key::<&'de RawValue>()? {
+            // A key that is no Unicode is none of the names.
+            let key = string(key.get()).ok();
             let found = self.names.iter().position(|name| match self.keys {
-                Keys::Exact => *name == key.0,
-                Keys::AnyCase => name.eq_ignore_ascii_case(&key.0),
+                Keys::Exact => key.as_deref() == Some(*name),
+                Keys::AnyCase => key.as_deref().is_some_and(|key| name.eq_ignore_ascii_case(key)),
             });
             match found {
                 Some(at) => fields[at] = Some(map.next_value::<&'de RawValue>()?.get()),
@@ -72,48 +73,78 @@ impl<'de, const N: usize> Visitor<'de> for FieldsVisitor<'_, N> {
     }
 }
 
-/// A key, copied only if it holds escapes.
-struct Key<'de>(Cow<'de, str>);
+/// Why a field's text is no string of characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoString {
+    /// It is another value.
+    OtherValue,
+    /// It holds half a surrogate pair: JSON can write that, Unicode has no such character.
+    HalfPair,
+}
 
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
+/// The string that a field's text is.
+pub(crate) fn string(field: &str) -> Result<Cow<'_, str>, NoString> {
+    let inside = field.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).ok_or(NoString::OtherValue)?;
+    if !inside.contains('\\') {
+        return Ok(Cow::Borrowed(inside));
+    }
+    // The grammar is known to be right.
+    serde_json::from_str(field).map(Cow::Owned).map_err(|_| NoString::HalfPair)
+}
 
-        impl<'de> Visitor<'de> for KeyVisitor {
-            type Value = Key<'de>;
+/// The string that a field's text is, U+FFFD in the place of half a surrogate pair. `None` if it is another value.
+pub(crate) fn string_lossy(field: &str) -> Option<Cow<'_, str>> {
+    match string(field) {
+        Ok(text) => Some(text),
+        Err(NoString::OtherValue) => None,
+        Err(NoString::HalfPair) => {
+            serde_json::Deserializer::from_str(field).deserialize_bytes(HalfPairsVisitor).ok().map(Cow::Owned)
+        }
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key")
-            }
+/// Takes the bytes of a string in which half a surrogate pair is encoded as if it were a character.
+struct HalfPairsVisitor;
 
-            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Borrowed(key)))
-            }
+impl Visitor<'_> for HalfPairsVisitor {
+    type Value = String;
 
-            fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Owned(key.to_owned())))
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+        let mut text = String::new();
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            // The three bytes of a half pair are three chunks; only the first of them begins with this.
+            if chunk.invalid().first() == Some(&0xed) {
+                text.push(char::REPLACEMENT_CHARACTER);
             }
         }
-
-        deserializer.deserialize_str(KeyVisitor)
+        Ok(text)
     }
 }
 
-/// The string that a field's text is. `None` if it is another value, or no Unicode (half a surrogate pair).
-pub(crate) fn string(field: &str) -> Option<Cow<'_, str>> {
-    let inside = field.strip_prefix('"')?.strip_suffix('"')?;
-    if inside.contains('\\') {
-        return serde_json::from_str(field).ok().map(Cow::Owned);
+/// Some bytes as text, U+FFFD in the place of each byte that is no part of a character, as Go reads them.
+pub(crate) fn text_lossy(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
     }
-    Some(Cow::Borrowed(inside))
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Cow::Owned(text)
 }
 
-/// The items of the array that a field's text is, each made by `item` from its text. `None` if it is
-/// another value, or if `item` makes nothing of one. Items beyond `max` + 1 are not kept: that many
-/// are enough to see that there are too many.
-pub(crate) fn list<T>(field: &str, max: usize, item: impl FnMut(&str) -> Option<T>) -> Option<Vec<T>> {
+/// The items of the array that a field's text is, each made by `item` from its text, or what `item` says
+/// of the first that it makes nothing of. `None` if the field is another value. Items beyond `max` + 1 are
+/// not kept: that many are enough to see that there are too many.
+pub(crate) fn list<T, E>(field: &str, max: usize, item: impl FnMut(&str) -> Result<T, E>) -> Option<Result<Vec<T>, E>> {
     let mut deserializer = serde_json::Deserializer::from_str(field);
-    deserializer.deserialize_seq(ListVisitor { max, item }).ok()?
+    deserializer.deserialize_seq(ListVisitor { max, item }).ok()
 }
 
 struct ListVisitor<F> {
@@ -121,22 +152,22 @@ struct ListVisitor<F> {
     item: F,
 }
 
-impl<'de, T, F: FnMut(&str) -> Option<T>> Visitor<'de> for ListVisitor<F> {
-    type Value = Option<Vec<T>>;
+impl<'de, T, E, F: FnMut(&str) -> Result<T, E>> Visitor<'de> for ListVisitor<F> {
+    type Value = Result<Vec<T>, E>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<Self::Value, A::Error> {
-        let mut items = Some(Vec::new());
+        let mut items = Ok(Vec::new());
         while let Some(text) = array.next_element::<&'de RawValue>()? {
-            if let Some(kept) = &mut items
+            if let Ok(kept) = &mut items
                 && kept.len() <= self.max
             {
                 match (self.item)(text.get()) {
-                    Some(item) => kept.push(item),
-                    None => items = None,
+                    Ok(item) => kept.push(item),
+                    Err(why) => items = Err(why),
                 }
             }
         }
@@ -265,7 +296,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<[Option<&str>; 2], Malformed> {
-        fields(text.as_bytes(), Keys::Exact, &["a", "b"])
+        fields(text, Keys::Exact, &["a", "b"])
     }
 
     #[test]
@@ -283,9 +314,17 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_is_no_unicode_is_ignored_and_one_that_is_no_json_is_not() {
+        assert_eq!(read(r#"{"\ud800":1,"a":2,"a\udc00":3}"#), Ok([Some("2"), None]));
+        for text in [r#"{"\ud80":1}"#, r#"{"\x":1}"#, "{\"\t\":1}", "{\"a:1}"] {
+            assert_eq!(read(text), Err(Malformed::NotJson), "{text}");
+        }
+    }
+
+    #[test]
     fn keys_are_compared_as_asked() {
         assert_eq!(read(r#"{"A":1}"#), Ok([None, None]));
-        assert_eq!(fields(br#"{"A":1}"#, Keys::AnyCase, &["a"]), Ok([Some("1")]));
+        assert_eq!(fields(r#"{"A":1}"#, Keys::AnyCase, &["a"]), Ok([Some("1")]));
     }
 
     #[test]
@@ -296,7 +335,6 @@ mod tests {
         for text in ["", " ", "x", "{", "{\"a\":}", "{\"a\":1,}", "{} {}", "{1:2}", "{\"a\":01}", "{\"a\":\"\t\"}"] {
             assert_eq!(read(text), Err(Malformed::NotJson), "{text}");
         }
-        assert_eq!(fields(b"{\"a\":\"\xff\"}", Keys::Exact, &["a"]), Err(Malformed::NotJson));
     }
 
     #[test]
@@ -308,20 +346,40 @@ mod tests {
 
     #[test]
     fn a_string_is_unescaped() {
-        assert_eq!(string(r#""plain""#).as_deref(), Some("plain"));
-        assert_eq!(string(r#""\u00e9\n\ud83d\ude00""#).as_deref(), Some("é\n😀"));
-        for field in [r#""\ud800""#, "1", "null", "[\"a\"]"] {
-            assert_eq!(string(field), None, "{field}");
+        assert_eq!(string(r#""plain""#).as_deref(), Ok("plain"));
+        assert_eq!(string(r#""\u00e9\n\ud83d\ude00""#).as_deref(), Ok("é\n😀"));
+        for field in ["1", "null", "[\"a\"]"] {
+            assert_eq!((string(field), string_lossy(field)), (Err(NoString::OtherValue), None), "{field}");
         }
     }
 
     #[test]
+    fn half_a_surrogate_pair_is_no_character() {
+        for (field, lossy) in [
+            (r#""\ud800""#, "\u{fffd}"),
+            (r#""a\udc00b""#, "a\u{fffd}b"),
+            (r#""\ud83d\ud83d\ude00""#, "\u{fffd}😀"),
+            (r#""é\ud800\u0041\ud800\n""#, "é\u{fffd}A\u{fffd}\n"),
+        ] {
+            assert_eq!(string(field), Err(NoString::HalfPair), "{field}");
+            assert_eq!(string_lossy(field).as_deref(), Some(lossy), "{field}");
+        }
+    }
+
+    #[test]
+    fn each_byte_that_is_no_text_is_replaced() {
+        assert_eq!(text_lossy("é".as_bytes()), "é");
+        assert_eq!(text_lossy(b"a\xffb\xe2\x80c\xed\xa0\x80"), "a\u{fffd}b\u{fffd}\u{fffd}c\u{fffd}\u{fffd}\u{fffd}");
+    }
+
+    #[test]
     fn a_list_keeps_no_more_than_shows_that_it_is_too_long() {
-        let numbers = |text| list(text, 2, |item| item.parse::<u8>().ok());
-        assert_eq!(numbers("[ 1 , 2 ]"), Some(vec![1, 2]));
-        assert_eq!(numbers("[1,2,3,4,5]"), Some(vec![1, 2, 3]));
-        assert_eq!(numbers("[]"), Some(vec![]));
-        for text in ["[1,\"2\"]", "[256]", "1", "null", "{}"] {
+        let numbers = |text| list(text, 2, |item| item.parse::<u8>().map_err(|_| item.len()));
+        assert_eq!(numbers("[ 1 , 2 ]"), Some(Ok(vec![1, 2])));
+        assert_eq!(numbers("[1,2,3,4,5]"), Some(Ok(vec![1, 2, 3])));
+        assert_eq!(numbers("[]"), Some(Ok(vec![])));
+        assert_eq!(numbers("[1,\"2\",null]"), Some(Err(3)));
+        for text in ["1", "null", "{}"] {
             assert_eq!(numbers(text), None, "{text}");
         }
     }
@@ -341,7 +399,7 @@ mod tests {
         );
         assert!(written(text, Escapes::Html).ends_with("é😀\\u003c\\u003e\\u0026\\u2028\\u2029\u{2027}\""));
         for escapes in [Escapes::Fewest, Escapes::Html] {
-            assert_eq!(string(&written(text, escapes)).as_deref(), Some(text));
+            assert_eq!(string(&written(text, escapes)).as_deref(), Ok(text));
         }
     }
 

@@ -1,6 +1,6 @@
 //! `ATOMIC` … `DONE`: a transaction, as it is collected and while the engine has it.
 
-use jobyard_engine::{JobNumber, JobRef, Limits, NewJob, Refusal, Step};
+use jobyard_engine::{Blocker, JobNumber, JobRef, Limits, NewJob, Refusal, Step, UsedUp};
 
 use super::{Verb, replies, requests};
 
@@ -10,17 +10,21 @@ pub(super) struct Group {
     steps: Vec<Step>,
     /// For each step that is an ACK its task, else 0.
     acked: Vec<JobNumber>,
-    bytes: usize,
+    /// The payloads of its tasks.
+    payload_bytes: usize,
+    /// All that its steps take.
+    memory_bytes: usize,
     fault: Option<Fault>,
 }
 
 /// Why a transaction can only be refused. What follows in it is passed over.
 #[derive(Debug)]
 enum Fault {
-    /// Its last step makes no sense. The engine is asked all the same: an earlier step may be refused first.
+    /// Its last step makes no sense. The engine is asked all the same: an earlier step may be refused first,
+    /// and the ids of the tasks before it are skipped.
     Step(String),
-    /// It is larger than allowed.
-    Size(String),
+    /// It has a step more than the engine would look at.
+    Count(String),
 }
 
 /// What is to be remembered of a transaction that the engine has been given.
@@ -38,17 +42,17 @@ impl Group {
     }
 
     /// Adds one message.
-    pub(super) fn add(&mut self, verb: Option<Verb>, word: &[u8], rest: &[u8], limits: &Limits) {
-        self.bytes += word.len() + rest.len();
-        if let Some(text) = self.size_fault(limits) {
-            *self = Group { fault: Some(Fault::Size(text)), ..Group::default() };
+    pub(super) fn add(&mut self, verb: Option<Verb>, word: &[u8], rest: &str, limits: &Limits) {
+        if self.steps.len() == limits.group_steps_max {
+            let text = format!("transaction has more than {} messages", limits.group_steps_max);
+            *self = Group { fault: Some(Fault::Count(text)), ..Group::default() };
             return;
         }
         let index = self.steps.len();
         let step = match verb {
             Some(Verb::Push) => requests::push_in_group(rest, limits)
-                .map(|job| (Step::Enqueue(Box::new(job)), 0))
-                .map_err(|text| format!("message {index}: PUSH: {text}")),
+                .map_err(|text| format!("message {index}: PUSH: {text}"))
+                .and_then(|job| self.room_for(&job, limits).map(|()| (Step::Enqueue(Box::new(job)), 0))),
             Some(Verb::Ack) => requests::task_id(rest)
                 .map(|number| (Step::Complete(JobRef::Number(number)), number))
                 .map_err(|text| format!("message {index}: ACK: {text}")),
@@ -58,34 +62,53 @@ impl Group {
             self.fault = Some(Fault::Step(text));
             (Step::Invalid, 0)
         });
+        if let Step::Enqueue(job) = &step {
+            self.payload_bytes += job.body.len();
+        }
+        self.memory_bytes += memory_bytes(&step);
         self.steps.push(step);
         self.acked.push(acked);
     }
 
-    fn size_fault(&self, limits: &Limits) -> Option<String> {
-        if self.bytes > limits.group_bytes_max {
-            Some(format!("transaction is longer than {} bytes", limits.group_bytes_max))
-        } else if self.steps.len() == limits.group_steps_max {
-            Some(format!("transaction has more than {} messages", limits.group_steps_max))
-        } else {
-            None
+    /// A payload that is the only one may be as large as it may be outside a transaction.
+    fn room_for(&self, job: &NewJob, limits: &Limits) -> Result<(), String> {
+        let only = self.payload_bytes == 0 || job.body.is_empty();
+        if !only && self.payload_bytes + job.body.len() > limits.group_bytes_max {
+            return Err(format!("transaction has payloads of more than {} bytes", limits.group_bytes_max));
         }
+        Ok(())
     }
 
     /// The steps for the engine and what is to be remembered meanwhile, or the error.
     pub(super) fn finish(self) -> Result<(Vec<Step>, Sent), String> {
         let fault = match self.fault {
-            Some(Fault::Size(text)) => return Err(text),
+            Some(Fault::Count(text)) => return Err(text),
             Some(Fault::Step(text)) => Some(text),
             None => None,
         };
         Ok((self.steps, Sent { acked: self.acked, fault }))
     }
 
-    /// What its messages take, roughly.
+    /// What its messages take.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.bytes + self.steps.len() * size_of::<NewJob>()
+        self.memory_bytes
     }
+}
+
+/// What one step takes, and what is remembered of it.
+fn memory_bytes(step: &Step) -> usize {
+    let job_bytes = match step {
+        Step::Enqueue(job) => {
+            let deadqueue = match job.failures.as_ref().map(|rule| &rule.used_up) {
+                Some(UsedUp::MoveTo(queue)) => queue.as_bytes().len(),
+                _ => 0,
+            };
+            let names = job.queue.as_bytes().len() + job.name.as_ref().map_or(0, |name| name.len()) + deadqueue;
+            size_of::<NewJob>() + job.body.len() + names + job.blockers.len() * size_of::<Blocker>()
+        }
+        Step::Complete(_) | Step::Invalid => 0,
+    };
+    size_of::<Step>() + size_of::<JobNumber>() + job_bytes
 }
 
 impl Sent {

@@ -9,6 +9,7 @@ use jobyard_engine::{Command, Look, Now, QueueOrder, Reply};
 
 use crate::codec::{Codec, Context, Farewell, Next};
 use crate::input::{Input, Line};
+use crate::json;
 use crate::options::{Dialect, Options};
 use crate::table::Begins;
 use group::{Group, Sent};
@@ -24,8 +25,17 @@ pub(crate) struct Masenko {
     group: Option<Group>,
     /// The transaction that the engine has been given.
     sent: Sent,
-    /// The rest of a line that is of no use is being passed over.
-    skipping: bool,
+    /// The line that is being passed over, if it has begun.
+    passed: Option<Passed>,
+}
+
+/// What is kept of a line that is passed over.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    /// How much of it has come.
+    bytes: usize,
+    /// Whether it is a `DONE`.
+    done: bool,
 }
 
 /// What a client can say.
@@ -92,14 +102,14 @@ impl Masenko {
             alive_ms: now.engine_ms,
             group: None,
             sent: Sent::default(),
-            skipping: false,
+            passed: None,
         }
     }
 
     /// Carries out one whole line. `None` if it was a part of a transaction.
     fn line(&mut self, line: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Option<Next> {
         let (word, rest) = split(line);
-        let verb = verb(word);
+        let (verb, rest) = (verb(word), &*json::text_lossy(rest));
         if let Some(group) = &mut self.group {
             if verb != Some(Verb::Done) {
                 group.add(verb, word, rest, context.limits);
@@ -120,7 +130,7 @@ impl Masenko {
         &mut self,
         verb: Option<Verb>,
         word: &[u8],
-        rest: &[u8],
+        rest: &str,
         out: &mut Vec<u8>,
         context: &Context<'_>,
     ) -> Next {
@@ -166,20 +176,35 @@ impl Masenko {
 
     /// Passes over one line of a transaction that is refused already. `None` if it was not its last.
     fn pass_over(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Option<Next> {
-        let found = input.line(PASSED_OVER_BYTES_MAX);
-        let length = match found {
-            Line::More => return Some(Next::More),
-            Line::Whole(length) => length,
-            Line::TooLong => PASSED_OVER_BYTES_MAX,
-        };
-        let (word, _) = split(&input.bytes()[..length]);
-        let done = verb(word) == Some(Verb::Done);
-        match found {
-            Line::TooLong => self.skipping = !input.skip_line(),
-            Line::Whole(_) | Line::More => input.consume(length + 1),
+        let Some(mut passed) = self.passed.take().or_else(|| begin_to_pass(input)) else { return Some(Next::More) };
+        let bytes = input.len();
+        let ended = input.skip_line();
+        passed.bytes += bytes - input.len() - usize::from(ended);
+        if passed.bytes > context.limits.line_bytes_max() {
+            return Some(line_too_long(out, context));
         }
-        done.then(|| self.finish_group(out, context))
+        if !ended {
+            self.passed = Some(passed);
+            return Some(Next::More);
+        }
+        passed.done.then(|| self.finish_group(out, context))
     }
+}
+
+/// Looks at the beginning of a line that is to be passed over. `None` if there is not enough of it yet.
+fn begin_to_pass(input: &mut Input) -> Option<Passed> {
+    let length = match input.line(PASSED_OVER_BYTES_MAX) {
+        Line::More => return None,
+        Line::Whole(length) => length,
+        Line::TooLong => PASSED_OVER_BYTES_MAX,
+    };
+    let (word, _) = split(&input.bytes()[..length]);
+    Some(Passed { bytes: 0, done: verb(word) == Some(Verb::Done) })
+}
+
+fn line_too_long(out: &mut Vec<u8>, context: &Context<'_>) -> Next {
+    replies::error(out, &replies::line_too_long(context.limits));
+    Next::Close
 }
 
 /// Every queue whose name masenko could have made, the oldest first.
@@ -195,21 +220,12 @@ fn info() -> Command {
 impl Codec for Masenko {
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
         loop {
-            if self.skipping {
-                if !input.skip_line() {
-                    return Next::More;
-                }
-                self.skipping = false;
-            }
             let next = if self.group.as_ref().is_some_and(Group::refused) {
                 self.pass_over(input, out, context)
             } else {
                 match input.line(context.limits.line_bytes_max()) {
                     Line::More => return Next::More,
-                    Line::TooLong => {
-                        replies::error(out, &replies::line_too_long(context.limits));
-                        return Next::Close;
-                    }
+                    Line::TooLong => return line_too_long(out, context),
                     Line::Whole(length) => {
                         let next = self.line(&input.bytes()[..length], out, context);
                         input.consume(length + 1);

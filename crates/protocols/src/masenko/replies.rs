@@ -31,6 +31,9 @@ pub(super) fn pushed(out: &mut Vec<u8>, number: JobNumber) {
     _ = writeln!(out, "OK {{\"id\":{number}}}");
 }
 
+/// Clients keep the failures in a byte. Only a job of another protocol can have more.
+const FAILURES_SHOWN_MAX: u64 = 255;
+
 /// `OK {"id":1,"queue":"mail","name":"send-email","payload":{…},"failures":2}`
 pub(super) fn fetched(out: &mut Vec<u8>, job: &JobView<'_>) {
     let queue = views::text(job.queue.as_bytes());
@@ -43,7 +46,7 @@ pub(super) fn fetched(out: &mut Vec<u8>, job: &JobView<'_>) {
         views::write_as_value(out, job.body);
     }
     if job.failures > 0 {
-        _ = write!(out, ",\"failures\":{}", job.failures);
+        _ = write!(out, ",\"failures\":{}", job.failures.min(FAILURES_SHOWN_MAX));
     }
     out.extend_from_slice(b"}\n");
 }

@@ -1,4 +1,7 @@
-//! What the JSON behind each verb asks for. Keys are taken in any case, as Go's decoder does.
+//! What the JSON behind each verb asks for. It is read as Go's decoder does: keys in any case, `null` as
+//! nothing, half a surrogate pair as U+FFFD.
+
+use std::borrow::Cow;
 
 use jobyard_engine::{
     Backoff, Blocker, By, Choice, Command, DateRank, FailureRule, Hold, JobNumber, JobRef, LeaseRequest, Limits,
@@ -14,7 +17,7 @@ const QUEUE_DEFAULT: &str = "default";
 const RETRY_DEFAULT: u8 = 20;
 
 /// `PUSH {"name":"send-email","queue":"mail","payload":{…}}`
-pub(super) fn push_alone(text: &[u8], limits: &Limits) -> Result<Option<Command>, String> {
+pub(super) fn push_alone(text: &str, limits: &Limits) -> Result<Option<Command>, String> {
     let (mut job, blockers) = push(text, limits)?;
     if blockers.iter().any(|&id| id <= 0) {
         return Err("cannot use relative blocked by outside of a transaction".to_owned());
@@ -24,7 +27,7 @@ pub(super) fn push_alone(text: &[u8], limits: &Limits) -> Result<Option<Command>
 }
 
 /// The same inside a transaction: `"blocked_by":[-1]` is the PUSH before this one.
-pub(super) fn push_in_group(text: &[u8], limits: &Limits) -> Result<NewJob, String> {
+pub(super) fn push_in_group(text: &str, limits: &Limits) -> Result<NewJob, String> {
     let (mut job, blockers) = push(text, limits)?;
     if blockers.contains(&0) {
         return Err("cannot self reference in blocked by".to_owned());
@@ -45,17 +48,17 @@ fn blocker(id: i64) -> Blocker {
 const CANNOT_UNMARSHAL: &str = "cannot unmarshal payload";
 
 /// The task of a PUSH, and its `blocked_by` as it stands there.
-fn push(text: &[u8], limits: &Limits) -> Result<(NewJob, Vec<i64>), String> {
+fn push(text: &str, limits: &Limits) -> Result<(NewJob, Vec<i64>), String> {
     let names = ["name", "queue", "deadqueue", "payload", "retry", "execute_at", "blocked_by"];
     let [name, queue, deadqueue, payload, retry, execute_at, blocked_by] =
         fields(text, &names).map_err(|_| CANNOT_UNMARSHAL)?;
-    let string = |field| read_or(field, String::new(), |text| json::string(text).map(Into::into));
-    let name = string(name)?;
-    let queue = read_or(queue, QUEUE_DEFAULT.to_owned(), |text| json::string(text).map(Into::into))?;
-    let deadqueue = string(deadqueue)?;
+    let string_or = |field, default| read_or(field, Cow::Borrowed(default), json::string_lossy);
+    let name = string_or(name, "")?;
+    let queue = string_or(queue, QUEUE_DEFAULT)?;
+    let deadqueue = string_or(deadqueue, "")?;
     let retry = read_or(retry, RETRY_DEFAULT, |text| text.parse().ok())?;
-    let date_ms = read_or(execute_at, None, |text| time::parse_date_ms(&json::string(text)?).map(Some))?;
-    let blockers = read_or(blocked_by, Vec::new(), |text| json::list(text, BLOCKERS_MAX, |id| id.parse().ok()))?;
+    let date_ms = read_or(execute_at, None, |text| time::parse_date_ms(&json::string_lossy(text)?).map(Some))?;
+    let blockers = read_or(blocked_by, Vec::new(), |text| list(text, BLOCKERS_MAX, |id| id.parse().ok()))?;
 
     check_name("queue", &queue)?;
     if !deadqueue.is_empty() {
@@ -70,7 +73,7 @@ fn push(text: &[u8], limits: &Limits) -> Result<(NewJob, Vec<i64>), String> {
         return Err(format!("payload is longer than {} bytes", limits.body_bytes_max));
     }
     let job = NewJob {
-        name: Some(name.into()),
+        name: Some(name.as_ref().into()),
         start: date_ms.map_or(Start::Now, |wall_ms| Start::At { wall_ms, rank: DateRank::Ahead }),
         failures: Some(failure_rule(retry, &deadqueue)),
         ..NewJob::plain(QueueName::new(queue.as_bytes()), payload.into())
@@ -85,19 +88,25 @@ fn failure_rule(retry: u8, deadqueue: &str) -> FailureRule {
 }
 
 /// The raw text of the named fields. `null` is an object without any.
-fn fields<'a, const N: usize>(text: &'a [u8], names: &[&str; N]) -> Result<[Option<&'a str>; N], Malformed> {
-    if text.trim_ascii() == b"null" {
+fn fields<'a, const N: usize>(text: &'a str, names: &[&str; N]) -> Result<[Option<&'a str>; N], Malformed> {
+    if text.trim_ascii() == "null" {
         return Ok([None; N]);
     }
     json::fields(text, Keys::AnyCase, names)
 }
 
 /// What `read` makes of a field; if the field is missing or `null`, the default.
-fn read_or<T>(field: Option<&str>, default: T, read: impl FnOnce(&str) -> Option<T>) -> Result<T, String> {
+fn read_or<'a, T>(field: Option<&'a str>, default: T, read: impl FnOnce(&'a str) -> Option<T>) -> Result<T, String> {
     match field {
         None | Some("null") => Ok(default),
         Some(text) => read(text).ok_or_else(|| CANNOT_UNMARSHAL.to_owned()),
     }
+}
+
+/// The items of an array, each read by `item`; `null` is an empty string or 0. Of those beyond `max` one is kept.
+fn list<T: Default>(field: &str, max: usize, item: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+    let item = |text: &str| if text == "null" { Ok(T::default()) } else { item(text).ok_or(()) };
+    json::list(field, max, item)?.ok()
 }
 
 fn check_name(kind: &str, name: &str) -> Result<(), String> {
@@ -119,7 +128,7 @@ pub(super) fn nameable(name: &[u8]) -> bool {
     name.len() <= NAME_BYTES_MAX && has_name_character(name) && std::str::from_utf8(name).is_ok()
 }
 
-/// A name in quotes, what cannot be printed escaped as in Go source.
+/// A name in quotes, what cannot be printed escaped, as Go's `%q` does.
 fn quoted(name: &str) -> String {
     let mut text = String::from("\"");
     for c in name.chars() {
@@ -133,25 +142,31 @@ fn quoted(name: &str) -> String {
             '\u{b}' => text.push_str("\\v"),
             '\u{c}' => text.push_str("\\f"),
             '\0'..' ' | '\u{7f}' => text.push_str(&format!("\\x{:02x}", u32::from(c))),
-            _ if c != ' ' && (c.is_control() || c.is_whitespace()) => {
-                text.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            _ => text.push(c),
+            ' '..='~' => text.push(c),
+            _ if printable(c) => text.push(c),
+            ..='\u{ffff}' => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ => text.push_str(&format!("\\U{:08x}", u32::from(c))),
         }
     }
     text.push('"');
     text
 }
 
+/// Whether a character beyond ASCII is a letter, a mark, a number, punctuation or a symbol. Those are the ones that
+/// the standard library leaves as they are behind another character.
+fn printable(c: char) -> bool {
+    format!("a{c}").escape_debug().nth(1) == Some(c)
+}
+
 /// `FETCH {"queues":["mail","default"],"timeout":"5s"}`. `None` if it names no queue.
-pub(super) fn fetch(text: &[u8], heartbeat_ms: u64, limits: &Limits) -> Result<Option<Command>, String> {
-    let text = if text.trim_ascii().is_empty() { b"{}" } else { text };
+pub(super) fn fetch(text: &str, heartbeat_ms: u64, limits: &Limits) -> Result<Option<Command>, String> {
+    let text = if text.trim_ascii().is_empty() { "{}" } else { text };
     let [queues, timeout] = fields(text, &["queues", "timeout"]).map_err(|_| CANNOT_UNMARSHAL)?;
-    let queue_name = |text: &str| json::string(text).map(|name| QueueName::new(name.as_bytes()));
+    let name = |text: &str| json::string_lossy(text).map(Cow::into_owned);
     let queues = match queues {
-        None => vec![QueueName::new(QUEUE_DEFAULT.as_bytes())],
+        None => vec![QUEUE_DEFAULT.to_owned()],
         // To Go, null is a list as empty as [].
-        Some(_) => read_or(queues, Vec::new(), |text| json::list(text, limits.queues_named_max, queue_name))?,
+        Some(_) => read_or(queues, Vec::new(), |text| list(text, limits.queues_named_max, name))?,
     };
     let heartbeat_ns = i128::from(heartbeat_ms) * NANOS_PER_MILLI;
     let timeout_ns = match timeout {
@@ -169,7 +184,7 @@ pub(super) fn fetch(text: &[u8], heartbeat_ms: u64, limits: &Limits) -> Result<O
         return Ok(None);
     }
     Ok(Some(Command::Lease(Box::new(LeaseRequest {
-        queues,
+        queues: queues.iter().map(|name| QueueName::new(name.as_bytes())).collect(),
         choice: Choice::InOrder,
         hold: Hold::Connection(Parting::Fail),
         wait: Wait::Millis(time::millis_up(timeout_ns).min(heartbeat_ms)),
@@ -180,26 +195,26 @@ pub(super) fn fetch(text: &[u8], heartbeat_ms: u64, limits: &Limits) -> Result<O
 
 /// A string is a Go duration, a number is nanoseconds.
 fn read_timeout_ns(text: &str) -> Option<i128> {
-    match json::string(text) {
+    match json::string_lossy(text) {
         Some(duration) => time::parse_duration_ns(&duration),
         None => text.parse::<i64>().ok().map(i128::from),
     }
 }
 
 /// `ACK {"id":1}`
-pub(super) fn ack(text: &[u8]) -> Result<Option<Command>, String> {
+pub(super) fn ack(text: &str) -> Result<Option<Command>, String> {
     let job = JobRef::Number(task_id(text)?);
     Ok(Some(Command::Complete { job, by: By::Holder, result: Box::default() }))
 }
 
 /// `NACK {"id":1}`
-pub(super) fn nack(text: &[u8]) -> Result<Option<Command>, String> {
+pub(super) fn nack(text: &str) -> Result<Option<Command>, String> {
     let job = JobRef::Number(task_id(text)?);
     Ok(Some(Command::Fail { job, by: By::Holder, result: Box::default() }))
 }
 
 /// The task that an ACK or a NACK names.
-pub(super) fn task_id(text: &[u8]) -> Result<JobNumber, String> {
+pub(super) fn task_id(text: &str) -> Result<JobNumber, String> {
     let [id] = fields(text, &["id"]).map_err(|malformed| match malformed {
         Malformed::NotJson => "unmarshal payload: not valid JSON",
         Malformed::NotObject => "unmarshal payload: not a JSON object",

@@ -1,7 +1,5 @@
 //! The codec by itself: what lines become, and what replies become.
 
-use std::fmt::Write as _;
-
 use jobyard_engine::{
     Backoff, Blocker, By, Choice, Counters, DateRank, FailureRule, Hold, JobNumber, JobRef, JobView, LeaseId, Limits,
     NewJob, OwnTime, Parting, QueueCounts, QueueName, QueueView, Refusal, Start, StateView, Step, UsedUp, Uuid, Wait,
@@ -121,7 +119,6 @@ fn a_push_that_makes_no_sense_is_refused() {
         "[]",
         "1",
         r#"{"name":1}"#,
-        r#"{"name":"\ud800"}"#,
         r#"{"name":"n","queue":1}"#,
         r#"{"name":"n","retry":256}"#,
         r#"{"name":"n","retry":-1}"#,
@@ -143,14 +140,34 @@ fn a_push_that_makes_no_sense_is_refused() {
         r#"PUSH {"name":"n","queue":"<\"\\\u0000\u2028\n>"}"#,
         r#"invalid queue name \"\u003c\\\"\\\\\\x00\\u2028\\n\u003e\""#,
     );
+    let unprintable = r"\u007f\u0085\u00a0\u00ad\u200b\u2028\ufeff\ue000\uffff\udb40\udc01\udb80\udc00";
+    let escaped = r"\\x7f\\u0085\\u00a0\\u00ad\\u200b\\u2028\\ufeff\\ue000\\uffff\\U000e0001\\U000f0000";
+    error(&format!("PUSH {{\"name\":\"{unprintable}\"}}"), &format!(r#"invalid task name \"{escaped}\""#));
+    let printable = "é\u{301} '€😀\u{fffd}";
+    error(&format!("PUSH {{\"name\":\"{printable}\"}}"), &format!(r#"invalid task name \"{printable}\""#));
     error(r#"PUSH {"name":"n","deadqueue":"!"}"#, r#"invalid queue name \"!\""#);
     error(r#"PUSH {"name":"é"}"#, r#"invalid task name \"é\""#);
     error(r#"PUSH {"name":"n","blocked_by":[1,0]}"#, "cannot use relative blocked by outside of a transaction");
+    error(r#"PUSH {"name":"n","blocked_by":[1,null]}"#, "cannot use relative blocked by outside of a transaction");
     error(r#"PUSH {"name":"n","blocked_by":[-1]}"#, "cannot use relative blocked by outside of a transaction");
     let ids = vec!["1"; 256].join(",");
     let text = "at most 255 blocked by task IDs can be provided";
     error(&format!("PUSH {{\"name\":\"n\",\"blocked_by\":[{ids}]}}"), text);
     assert_eq!(pushed(&format!("{{\"name\":\"n\",\"blocked_by\":[{}]}}", &ids[2..])).blockers.len(), 255);
+}
+
+#[test]
+fn what_is_no_text_is_replaced_as_go_does() {
+    let job = pushed(r#"{"\ud800":1,"name":"a\ud800","queue":"\udc00-","deadqueue":"d\ud83d\ud83d\ude00"}"#);
+    assert_eq!((job.name.as_deref(), &job.queue), (Some("a\u{fffd}"), &QueueName::new("\u{fffd}-".as_bytes())));
+    let deadqueue = QueueName::new("d\u{fffd}😀".as_bytes());
+    assert_eq!(job.failures.unwrap().used_up, UsedUp::MoveTo(deadqueue));
+    let next = Client::new().decode(b"PUSH {\"\xff\":1,\"name\":\"n\xe2\x80\",\"payload\":[\"\xff\"]}\n");
+    let Next::Command(Command::Enqueue(job)) = next else { panic!("{next:?}") };
+    assert_eq!((job.name.as_deref(), &*job.body), (Some("n\u{fffd}\u{fffd}"), "[\"\u{fffd}\"]".as_bytes()));
+    let mut client = Client::new();
+    assert!(matches!(client.decode(b"PUSH {\"name\":\"n\"}\xff\n"), Next::Answered));
+    assert_eq!(client.heard(), "ERR {\"msg\":\"cannot unmarshal payload\"}\n");
 }
 
 #[test]
@@ -220,6 +237,8 @@ fn a_timeout_is_a_go_duration_or_nanoseconds() {
 fn a_fetch_from_no_queue_finds_nothing() {
     assert_eq!(Client::new().answer("FETCH {\"queues\":[]}"), "EMPTY {}\n");
     assert_eq!(Client::new().answer("FETCH {\"queues\":null}"), "EMPTY {}\n");
+    let queues = fetched("FETCH {\"queues\":[null,\"a\\ud800\"]}").0;
+    assert_eq!(queues, [QueueName::new(b""), QueueName::new("a\u{fffd}".as_bytes())]);
 }
 
 #[test]
@@ -302,6 +321,9 @@ fn a_fetched_task_shows_what_there_is_of_it() {
     let answer = client.encode(&view(&queue, None, b"{ \"b\": 1.10 }", 2));
     let expected = r#"OK {"id":5,"queue":"q\u003c","name":"q\u003c","payload":{"b":1.10},"failures":2}"#;
     assert_eq!(answer.trim_end(), expected);
+    for failures in [255, 256, u64::MAX] {
+        assert!(client.encode(&view(&queue, None, b"", failures)).ends_with(",\"failures\":255}\n"), "{failures}");
+    }
 }
 
 #[test]
@@ -381,32 +403,51 @@ fn the_engines_refusals_of_a_step_have_words() {
 }
 
 #[test]
-fn a_transaction_over_the_limits_is_refused_once_and_not_kept() {
-    let limits = Limits { group_steps_max: 2, group_bytes_max: 50, ..Limits::default() };
-    let cases = [
-        (vec!["ACK {\"id\":1}"; 3], "transaction has more than 2 messages"),
-        (
-            vec!["PUSH {\"name\":\"n\",\"payload\":\"12345678901234567890123456\"}"],
-            "transaction is longer than 50 bytes",
-        ),
-    ];
-    for (messages, text) in cases {
+fn a_transaction_over_the_limits_is_refused_once() {
+    let limits = Limits { group_steps_max: 2, group_bytes_max: 10, ..Limits::default() };
+    let client = || Client::with(&Options::default(), limits.clone());
+    let messages = ["ACK {\"id\":1}"; 3];
+    let text = "ERR {\"msg\":\"transaction has more than 2 messages\"}\n";
+    assert_eq!(client().answer(&format!("ATOMIC\n{}\nDONE", messages.join("\n"))), text);
+    assert_eq!(group(&mut client(), &messages[1..]).len(), 2);
+
+    let push = |payload: &str| format!("PUSH {{\"name\":\"n\",\"payload\":{payload}}}");
+    let mut client = client();
+    let steps = group(&mut client, &[&push("12345"), &push("123456"), "more"]);
+    assert!(matches!(steps.as_slice(), [Step::Enqueue(_), Step::Invalid]), "{steps:?}");
+    let answer = client.encode(&Reply::GroupRefused { step: 1, refusal: Refusal::InvalidStep });
+    assert_eq!(answer, "ERR {\"msg\":\"transaction has payloads of more than 10 bytes\"}\n");
+    let steps = group(&mut client, &[&push("12345"), &push("12345")]);
+    assert!(matches!(steps.as_slice(), [Step::Enqueue(_), Step::Enqueue(_)]), "{steps:?}");
+    let steps = group(&mut client, &["PUSH {\"name\":\"n\"}", &push("12345678901")]);
+    assert!(matches!(steps.as_slice(), [Step::Enqueue(_), Step::Enqueue(_)]), "alone with its payload: {steps:?}");
+}
+
+#[test]
+fn what_follows_in_a_refused_transaction_is_not_kept_and_held_to_the_limit_of_a_line() {
+    let limits = Limits { body_bytes_max: 100, line_extra_bytes_max: 100, ..Limits::default() };
+    let refused = |line: &str, piece| {
         let mut client = Client::with(&Options::default(), limits.clone());
-        let mut bytes = String::from("ATOMIC\n");
-        for message in messages {
-            writeln!(bytes, "{message}").unwrap();
-        }
-        assert!(matches!(client.decode(bytes.as_bytes()), Next::More));
-        for _ in 0..1_000 {
-            assert!(matches!(client.decode(b"DONELY and a piece of a long line "), Next::More));
+        assert!(matches!(client.decode(b"ATOMIC\nnonsense\n"), Next::More));
+        let mut next = Next::More;
+        for part in line.as_bytes().chunks(piece) {
+            assert!(matches!(next, Next::More), "{line} in pieces of {piece}: {next:?}");
+            next = client.decode(part);
             assert!(client.input.len() <= PASSED_OVER_BYTES_MAX, "{} bytes kept", client.input.len());
         }
-        assert_eq!((client.codec.unfinished_bytes(), client.heard().as_str()), (0, ""));
-        assert_eq!(client.answer("\ndone and some more than sixteen bytes"), format!("ERR {{\"msg\":\"{text}\"}}\n"));
-        assert_eq!(client.answer("PING"), "PONG {}\n");
+        (next, client.heard())
+    };
+    for piece in [1, 7, usize::MAX] {
+        for word in ["done ", "DONELY ", ""] {
+            let (next, heard) = refused(&format!("{word:x<200}\n"), piece);
+            let as_expected =
+                if word == "done " { matches!(next, Next::Command(_)) } else { matches!(next, Next::More) };
+            assert!(as_expected && heard.is_empty(), "{word} in pieces of {piece}: {next:?} {heard}");
+            let (next, heard) = refused(&format!("{word:x<201}"), piece);
+            assert!(matches!(next, Next::Close), "{word} in pieces of {piece}: {next:?}");
+            assert_eq!(heard, "ERR {\"msg\":\"line is longer than 200 bytes\"}\n");
+        }
     }
-    let mut client = Client::with(&Options::default(), limits);
-    assert_eq!(group(&mut client, &["ACK {\"id\":1}"; 2]).len(), 2);
 }
 
 #[test]
@@ -414,7 +455,12 @@ fn an_open_transaction_counts_as_unfinished() {
     let mut client = Client::new();
     assert_eq!(client.codec.unfinished_bytes(), 0);
     assert!(matches!(client.decode(b"ATOMIC\nPUSH {\"name\":\"a\"}\n"), Next::More));
-    assert!(client.codec.unfinished_bytes() > 17);
+    let small = client.codec.unfinished_bytes();
+    assert!(small > size_of::<NewJob>());
+    let ids = vec!["1"; 255].join(",");
+    let long = format!("PUSH {{\"name\":\"a\",\"blocked_by\":[{ids}],\"payload\":\"{}\"}}\n", "x".repeat(998));
+    assert!(matches!(client.decode(long.as_bytes()), Next::More));
+    assert!(client.codec.unfinished_bytes() >= 2 * small + 1_000 + 255 * size_of::<Blocker>());
 }
 
 #[test]
