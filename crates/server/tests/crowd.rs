@@ -5,11 +5,11 @@ mod support;
 #[path = "support/workers.rs"]
 mod workers;
 
-use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use support::{PATIENCE, Server};
+use support::process::{sleeps, sockets, switches, ticks};
+use support::{Server, until};
 use workers::{Crowd, Exit, Manner, Moment};
 
 const WORKERS: usize = 1_000;
@@ -92,57 +92,6 @@ fn raise_open_files() {
     let enough = WORKERS as u64 + 100;
     assert!(limit.maximum.is_none_or(|files| files >= enough), "the hard limit of open files is under {enough}");
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-}
-
-/// Waits until the kernel says that it is so, which takes no time unless something is broken.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never came: {what}");
-        std::thread::yield_now();
-    }
-}
-
-fn sockets(server: &Server) -> usize {
-    let files = fs::read_dir(proc(server, "fd")).unwrap();
-    let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
-    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
-}
-
-/// Whether none of its threads has anything to do.
-fn sleeps(server: &Server) -> bool {
-    statuses(server).iter().all(|status| field(status, "State:").starts_with('S'))
-}
-
-/// How often its threads were put to sleep, or had to let others go first.
-fn switches(server: &Server) -> u64 {
-    let count = |status: &String, name| field(status, name).parse::<u64>().unwrap();
-    let of_one = |status| count(status, "voluntary_ctxt_switches:") + count(status, "nonvoluntary_ctxt_switches:");
-    statuses(server).iter().map(of_one).sum()
-}
-
-/// The processor time that it took, in the kernel's ticks.
-fn ticks(server: &Server) -> u64 {
-    let stat = fs::read_to_string(proc(server, "stat")).unwrap();
-    // The second field is the name, which may have anything in it.
-    let (_, fields) = stat.rsplit_once(')').unwrap();
-    let (utime, stime) = (14, 15);
-    let fields: Vec<_> = fields.split_whitespace().collect();
-    [utime, stime].map(|field| fields[field - 3].parse::<u64>().unwrap()).iter().sum()
-}
-
-/// What the kernel says of each of its threads.
-fn statuses(server: &Server) -> Vec<String> {
-    let threads = fs::read_dir(proc(server, "task")).unwrap();
-    threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap()).collect()
-}
-
-fn field<'a>(status: &'a str, name: &str) -> &'a str {
-    status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim()
-}
-
-fn proc(server: &Server, file: &str) -> String {
-    format!("/proc/{}/{file}", server.pid().as_raw_nonzero())
 }
 
 /// SplitMix64.

@@ -2,10 +2,10 @@
 
 mod support;
 
-use std::fs;
 use std::net::Shutdown;
 use std::time::Duration;
 
+use support::process::{sleeps, sockets, switches};
 use support::{Peer, Server, until};
 
 const CLIENTS: usize = 30;
@@ -47,24 +47,8 @@ fn waiting(server: &Server) -> Peer {
 }
 
 fn check_sleeps(server: &Server) {
-    until("it sleeps", || status(server, "State:").starts_with('S'));
+    until("it sleeps", || sleeps(server));
     let before = switches(server);
     server.check_silent(WATCH);
-    assert_eq!(switches(server), before, "it was awake: its thread went to sleep, or was made to, again");
-}
-
-/// How often its thread went to sleep, and how often it was made to.
-fn switches(server: &Server) -> [String; 2] {
-    ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"].map(|name| status(server, name))
-}
-
-fn status(server: &Server, name: &str) -> String {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_nonzero())).unwrap();
-    status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
-}
-
-fn sockets(server: &Server) -> usize {
-    let files = fs::read_dir(format!("/proc/{}/fd", server.pid().as_raw_nonzero())).unwrap();
-    let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
-    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    assert_eq!(switches(server), before, "it was awake: its threads went to sleep, or were made to, again");
 }

@@ -1,6 +1,8 @@
 //! Starts the built binary, talks to it, and ends it. Everything that is waited for has a deadline.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
+pub mod process;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,48 @@
+//! What the kernel knows of a server: whether it sleeps, how often it woke up, its processor time, its sockets.
+
+use std::fs;
+
+use super::Server;
+
+/// Whether none of its threads has anything to do.
+pub fn sleeps(server: &Server) -> bool {
+    statuses(server).iter().all(|status| field(status, "State:").starts_with('S'))
+}
+
+/// How often its threads went to sleep, or were made to.
+pub fn switches(server: &Server) -> u64 {
+    let count = |status: &String, name| field(status, name).parse::<u64>().unwrap();
+    let of_one = |status| count(status, "voluntary_ctxt_switches:") + count(status, "nonvoluntary_ctxt_switches:");
+    statuses(server).iter().map(of_one).sum()
+}
+
+/// The processor time that it took, in the kernel's ticks.
+pub fn ticks(server: &Server) -> u64 {
+    let stat = fs::read_to_string(path(server, "stat")).unwrap();
+    // The second field is the name, which may have anything in it.
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let fields: Vec<_> = fields.split_whitespace().collect();
+    let (utime, stime) = (14, 15);
+    [utime, stime].map(|field| fields[field - 3].parse::<u64>().unwrap()).iter().sum()
+}
+
+/// How many sockets it has open.
+pub fn sockets(server: &Server) -> usize {
+    let files = fs::read_dir(path(server, "fd")).unwrap();
+    let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// What the kernel says of each of its threads.
+fn statuses(server: &Server) -> Vec<String> {
+    let threads = fs::read_dir(path(server, "task")).unwrap();
+    threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap()).collect()
+}
+
+fn field<'a>(status: &'a str, name: &str) -> &'a str {
+    status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim()
+}
+
+fn path(server: &Server, file: &str) -> String {
+    format!("/proc/{}/{file}", server.pid().as_raw_nonzero())
+}
