@@ -144,12 +144,13 @@ impl Client {
         self.link == Link::Open && !self.ending
     }
 
-    /// Whether more input is wanted now. One whose command waits is read a little ahead too.
+    /// Whether more input is wanted now. One whose command waits is read far ahead: its end comes behind all that it sent.
     pub(crate) fn wants_read(&self, limits: &Limits) -> bool {
         let wants = match self.phase {
             Phase::Serving => {
                 let starved = !self.fed && !self.waiting;
-                (starved || self.input.len() < limits.turn_bytes_max) && !self.clogged_up(limits) && !self.finishing
+                let ahead_max = if self.waiting { limits.line_bytes_max() } else { limits.turn_bytes_max };
+                (starved || self.input.len() < ahead_max) && !self.clogged_up(limits) && !self.finishing
             }
             Phase::Ending => false,
             Phase::Lingering { .. } => true,

@@ -89,9 +89,7 @@ impl Engine {
     /// Leases a job that is ready, or refuses if its taker cannot carry its body.
     fn lease(&mut self, now: Now, client: ClientId, number: JobNumber, want: &LeaseWant, answers: &mut Answers<'_>) {
         let job = self.store.job(number);
-        if want.body_without.is_some() {
-            self.work += job.body.len() as u64 / BODY_BYTES_PER_WORK;
-        }
+        self.work += job.body.len() as u64 / BODY_BYTES_PER_WORK;
         if want.body_without.is_some_and(|byte| job.body.contains(&byte)) {
             return answers(client, Reply::Refused(Refusal::BodyUnfit));
         }

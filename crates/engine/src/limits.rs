@@ -15,7 +15,7 @@ pub struct Limits {
     pub output_bytes_max: usize,
     /// Steps in one atomic group.
     pub group_steps_max: usize,
-    /// Bytes in one atomic group.
+    /// Bytes of bodies in one atomic group.
     pub group_bytes_max: usize,
     /// Queues named in one lease command.
     pub queues_named_max: usize,

@@ -1,5 +1,5 @@
-//! The state: jobs, queues, deadlines, and the indexes that follow from them. Everything durable in
-//! it is changed by records alone (`apply.rs`); besides, there are held marks.
+//! The state: jobs, queues, deadlines, and the indexes that follow from them. What is written of it is
+//! changed by records alone (`apply.rs`); not written are held marks, and leases and delays that are over.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -100,13 +100,15 @@ fn a_command_behind_one_that_waits_waits_for_it() {
 }
 
 #[test]
-fn a_client_that_waits_is_read_one_share_ahead_and_no_further() {
-    let mut world = World::limited(|limits| limits.turn_bytes_max = 64);
+fn a_client_that_waits_is_read_a_line_ahead_and_no_further() {
+    let mut world = World::limited(|limits| {
+        (limits.turn_bytes_max, limits.body_bytes_max, limits.line_extra_bytes_max) = (64, 100, 100);
+    });
     let alice = world.connect(PLAIN);
     world.ask(alice, "wait q 60000\n");
     world.ask(alice, &"echo x\n".repeat(100));
     let held = world.broker.clients.counted.input_bytes;
-    assert!((64..=128).contains(&held), "{held}");
+    assert!((200..=264).contains(&held), "{held}");
     world.pass(60_000);
     assert_eq!(world.hear(alice), format!("none\n{}", "x\n".repeat(100)));
 }
