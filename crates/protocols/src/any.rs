@@ -197,9 +197,10 @@ impl Codec for Any {
 
 #[cfg(test)]
 mod tests {
-    use jobyard_engine::{Command, Limits, Look, Now};
+    use jobyard_engine::{Command, Limits, Look};
 
     use super::*;
+    use crate::testing;
 
     const SPOKEN: &str = "-ERR This port speaks goqueue, takeanumber, masenko, jobcentre, workq, http.\r\n";
 
@@ -217,9 +218,7 @@ mod tests {
 
         fn send(&mut self, bytes: &[u8], health: Health) -> Next {
             let limits = Limits::default();
-            let now = Now { engine_ms: 1_000, wall_ms: 0, random: 0 };
-            let context =
-                Context { now, limits: &limits, clients: 1, clients_total: 1, client: 1, started_wall_ms: 0, health };
+            let context = Context { now: testing::now(1_000), health, ..testing::context(&limits) };
             self.input.push(bytes);
             self.any.decode(&mut self.input, &mut self.out, &context)
         }

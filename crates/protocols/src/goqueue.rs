@@ -341,22 +341,10 @@ fn refusal_text(refusal: Refusal) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use jobyard_engine::{LeaseId, Now, StateView, Uuid};
+    use jobyard_engine::LeaseId;
 
     use super::*;
-    use crate::codec::Health;
-
-    fn context(limits: &Limits) -> Context<'_> {
-        Context {
-            now: Now { engine_ms: 0, wall_ms: 0, random: 0 },
-            limits,
-            clients: 1,
-            clients_total: 1,
-            client: 1,
-            started_wall_ms: 0,
-            health: Health::Ready,
-        }
-    }
+    use crate::testing::{context, leased};
 
     /// What a fresh connection makes of `bytes`, whole and a byte at a time, which must be the same.
     fn decode(bytes: &[u8], limits: &Limits) -> (Next, Vec<u8>) {
@@ -516,23 +504,7 @@ mod tests {
     #[test]
     fn a_reserved_job_is_written_with_its_status() {
         let queue = QueueName::new(b"q");
-        let job = JobView {
-            number: 258,
-            uuid: Uuid::of_number(258),
-            queue: &queue,
-            name: None,
-            body: b"a\0b",
-            urgency: -5,
-            own_time: OwnTime::Millis(9_000),
-            lifetime_ms: None,
-            attempts: 0,
-            attempts_max: None,
-            failures: 0,
-            failures_allowed: None,
-            state: StateView::Leased,
-            created_wall_ms: 0,
-            date_wall_ms: None,
-        };
+        let job = JobView { urgency: -5, own_time: OwnTime::Millis(9_000), ..leased(258, &queue, b"a\0b") };
         let limits = Limits::default();
         let mut codec = Goqueue { asked: Asked::Reserve, ..Goqueue::default() };
         let mut out = Vec::new();

@@ -210,17 +210,16 @@ fn is_token(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jobyard_engine::{Limits, Now};
+    use jobyard_engine::Limits;
 
     use super::*;
     use crate::table::PROTOCOLS;
+    use crate::testing;
 
     /// Gives the pieces to a new connection. What it says, if it has closed.
     fn said<'a>(pieces: impl Iterator<Item = &'a [u8]>, health: Health) -> Option<String> {
         let limits = Limits::default();
-        let now = Now { engine_ms: 5_000, wall_ms: 0, random: 0 };
-        let context =
-            Context { now, limits: &limits, clients: 1, clients_total: 1, client: 1, started_wall_ms: 0, health };
+        let context = Context { now: testing::now(5_000), health, ..testing::context(&limits) };
         let (mut http, mut input, mut out) = (Http::default(), Input::default(), Vec::new());
         for piece in pieces {
             input.push(piece);
@@ -354,10 +353,7 @@ mod tests {
     #[test]
     fn a_request_that_takes_too_long_is_told_so() {
         let limits = Limits::default();
-        let now = Now { engine_ms: 5_000, wall_ms: 0, random: 0 };
-        let health = Health::Ready;
-        let context =
-            Context { now, limits: &limits, clients: 1, clients_total: 1, client: 1, started_wall_ms: 0, health };
+        let context = Context { now: testing::now(5_000), ..testing::context(&limits) };
         let (mut http, mut input, mut out) = (Http::default(), Input::default(), Vec::new());
         assert!(matches!(http.decode(&mut input, &mut out, &context), Next::More));
         assert_eq!(http.deadline_ms(), None);

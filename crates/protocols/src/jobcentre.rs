@@ -234,21 +234,16 @@ fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jobyard_engine::{LeaseId, Now, OwnTime, StateView, Uuid};
+    use jobyard_engine::{LeaseId, Uuid};
 
     use super::*;
-    use crate::codec::Health;
+    use crate::testing::{context, leased};
 
     /// What a connection made of some input.
     #[derive(Debug, Default)]
     struct Heard {
         commands: Vec<Command>,
         out: String,
-    }
-
-    fn context(limits: &Limits) -> Context<'_> {
-        let now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
-        Context { now, limits, clients: 1, clients_total: 1, client: 1, started_wall_ms: 0, health: Health::Ready }
     }
 
     fn small() -> Limits {
@@ -421,23 +416,7 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         let queue = QueueName::new(b"q\"\n\xff");
-        let job = JobView {
-            number: 5,
-            uuid: Uuid::of_number(5),
-            queue: &queue,
-            name: None,
-            body: b"{ \"a\":1E+2 }",
-            urgency: -3,
-            own_time: OwnTime::None,
-            lifetime_ms: None,
-            attempts: 0,
-            attempts_max: None,
-            failures: 0,
-            failures_allowed: None,
-            state: StateView::Leased,
-            created_wall_ms: 0,
-            date_wall_ms: None,
-        };
+        let job = JobView { urgency: -3, ..leased(5, &queue, b"{ \"a\":1E+2 }") };
         assert_eq!(
             encode(&Reply::Leased { job, lease: LeaseId(1) }),
             "{\"status\":\"ok\",\"id\":5,\"job\":{ \"a\":1E+2 },\"pri\":0,\"queue\":\"q\\\"\\n\u{fffd}\"}\n"

@@ -8,6 +8,7 @@ mod dates;
 mod goqueue;
 mod guard;
 mod http;
+mod ids;
 mod input;
 mod jobcentre;
 mod json;
@@ -15,6 +16,8 @@ mod masenko;
 mod options;
 mod table;
 mod takeanumber;
+#[cfg(test)]
+mod testing;
 mod views;
 mod workq;
 

@@ -6,7 +6,7 @@ use jobyard_engine::{
 };
 
 use super::*;
-use crate::codec::Health;
+use crate::testing;
 
 /// One connection, and all it was given to write.
 struct Client {
@@ -28,8 +28,7 @@ impl Client {
     }
 
     fn context(limits: &Limits, engine_ms: u64) -> Context<'_> {
-        let now = Now { engine_ms, wall_ms: 0, random: 0 };
-        Context { now, limits, clients: 1, clients_total: 3, client: 3, started_wall_ms: 0, health: Health::Ready }
+        Context { now: testing::now(engine_ms), clients_total: 3, client: 3, ..testing::context(limits) }
     }
 
     fn decode(&mut self, bytes: &[u8]) -> Next {

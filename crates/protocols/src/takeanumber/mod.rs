@@ -11,6 +11,7 @@ use jobyard_engine::{
 };
 
 use crate::codec::{Codec, Context, Farewell, Next};
+use crate::ids::parse_uuid;
 use crate::input::{Input, Line};
 use crate::options::{Dialect, Options};
 use crate::table::Begins;
@@ -269,7 +270,7 @@ fn parse_retries(text: &[u8]) -> Option<u64> {
 
 /// A text that is no UUID is nobody's id.
 fn parse_job(queue: &[u8], id: &[u8]) -> Option<JobRef> {
-    let uuid = uuid::Uuid::try_parse_ascii(id).ok()?;
+    let uuid = parse_uuid(id)?;
     Some(JobRef::InQueue(Uuid(uuid.as_u128()), QueueName::new(queue)))
 }
 

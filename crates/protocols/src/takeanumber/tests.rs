@@ -1,7 +1,7 @@
-use jobyard_engine::{Counters, LeaseId, Now, QueueCounts, QueueView, StateView};
+use jobyard_engine::{Counters, LeaseId, QueueCounts, QueueView};
 
 use super::*;
-use crate::codec::Health;
+use crate::testing;
 
 struct Peer {
     codec: Takeanumber,
@@ -16,15 +16,7 @@ impl Peer {
     }
 
     fn context(limits: &Limits) -> Context<'_> {
-        Context {
-            now: Now { engine_ms: 0, wall_ms: 0, random: 0 },
-            limits,
-            clients: 2,
-            clients_total: 7,
-            client: 7,
-            started_wall_ms: 0,
-            health: Health::Ready,
-        }
+        Context { clients: 2, clients_total: 7, client: 7, ..testing::context(limits) }
     }
 
     fn next(&mut self, bytes: &[u8]) -> (Next, String) {
@@ -65,26 +57,6 @@ impl Peer {
 fn array(words: &[&str]) -> Vec<u8> {
     let words: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
     format!("*{}\r\n{words}", words.matches('$').count()).into_bytes()
-}
-
-fn view<'a>(queue: &'a QueueName, body: &'a [u8]) -> JobView<'a> {
-    JobView {
-        number: 1,
-        uuid: Uuid::of_number(1),
-        queue,
-        name: None,
-        body,
-        urgency: 0,
-        own_time: jobyard_engine::OwnTime::None,
-        lifetime_ms: None,
-        attempts: 0,
-        attempts_max: None,
-        failures: 0,
-        failures_allowed: None,
-        state: StateView::Leased,
-        created_wall_ms: 0,
-        date_wall_ms: None,
-    }
 }
 
 #[test]
@@ -145,14 +117,14 @@ fn a_line_takes_no_body_that_holds_its_end_and_an_array_takes_any() {
     let mut peer = Peer::new("");
     let lease = request(peer.command(b"RESERVE q\r\n"));
     assert_eq!((lease.hold, lease.wait, lease.body_without), (Hold::Endless, Wait::No, Some(b'\n')));
-    let job = view(&queue, b"a\rb");
+    let job = testing::leased(1, &queue, b"a\rb");
     assert_eq!(
         peer.reply(&Reply::Leased { job, lease: LeaseId(1) }),
         r"+6a6f6279-6172-4640-8000-000000000001 a\rb\r\n"
     );
     let lease = request(peer.command(&array(&["RESERVE", "q"])));
     assert_eq!(lease.body_without, None);
-    let job = view(&queue, b"a\rb");
+    let job = testing::leased(1, &queue, b"a\rb");
     assert_eq!(
         peer.reply(&Reply::Leased { job, lease: LeaseId(2) }),
         r"$40\r\n6a6f6279-6172-4640-8000-000000000001 a\rb\r\n"

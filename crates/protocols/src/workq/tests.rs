@@ -2,29 +2,22 @@
 
 use jobyard_engine::{
     AttemptRule, Backoff, By, Choice, Command, DateRank, FailureRule, Hold, JobRef, LeaseRequest, Limits, Look, NewJob,
-    Now, OwnTime, QueueName, Start, UsedUp, Uuid, Wait, Which,
+    OwnTime, QueueName, Start, UsedUp, Uuid, Wait, Which,
 };
 
 use super::{Workq, begins};
-use crate::codec::{Codec, Context, Health, Next};
+use crate::codec::{Codec, Context, Next};
 use crate::input::Input;
 use crate::options::Options;
 use crate::table::Begins;
+use crate::testing;
 
 const ID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c4";
 const UUID: Uuid = Uuid(0x6ba7_b810_9dad_11d1_80b4_00c0_4fd4_30c4);
 const WALL_MS: i64 = 1_471_830_651_000;
 
 fn context(limits: &Limits) -> Context<'_> {
-    Context {
-        now: Now { engine_ms: 0, wall_ms: WALL_MS, random: 0 },
-        limits,
-        clients: 32,
-        clients_total: 40,
-        client: 40,
-        started_wall_ms: WALL_MS,
-        health: Health::Ready,
-    }
+    Context { clients: 32, started_wall_ms: WALL_MS, ..testing::context(limits) }
 }
 
 /// What came of some bytes.

@@ -3,6 +3,7 @@
 use jobyard_engine::{QueueName, Uuid};
 
 use super::fault::Fault;
+use crate::ids::parse_uuid;
 
 /// Bytes in a name.
 pub(super) const NAME_BYTES_MAX: usize = 255;
@@ -13,25 +14,9 @@ pub(super) const DAY_MS: u64 = 86_400_000;
 /// Jobs or queues in one listing.
 const LIMIT_MAX: u64 = 100;
 
-/// An id as text: a UUID in any usual spelling, with hyphens or without, bare, in braces or as a URN.
+/// An id as text.
 pub(super) fn id_text(word: &[u8]) -> Result<uuid::Uuid, Fault> {
-    const BARE_BYTES: [usize; 2] = [32, 36];
-    let bare = unwrap_id(word);
-    // What is wrapped twice is still longer.
-    if !BARE_BYTES.contains(&bare.len()) {
-        return Err(Fault::Id);
-    }
-    uuid::Uuid::try_parse_ascii(bare).map_err(|_| Fault::Id)
-}
-
-/// An id without its braces or `urn:uuid:`.
-fn unwrap_id(word: &[u8]) -> &[u8] {
-    const URN: &[u8] = b"urn:uuid:";
-    match (word, word.split_at_checked(URN.len())) {
-        ([b'{', bare @ .., b'}'], _) => bare,
-        (_, Some((scheme, bare))) if scheme.eq_ignore_ascii_case(URN) => bare,
-        _ => word,
-    }
+    parse_uuid(word).ok_or(Fault::Id)
 }
 
 /// An id that a job can have: one of RFC 4122, in any version, and not the nil one (which is of

@@ -180,10 +180,10 @@ fn block(out: &mut Vec<u8>, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use jobyard_engine::{LeaseId, Limits, Now, QueueCounts, QueueName};
+    use jobyard_engine::{LeaseId, Limits, QueueCounts, QueueName};
 
     use super::*;
-    use crate::codec::Health;
+    use crate::testing;
 
     const ID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c4";
     const UUID: Uuid = Uuid(0x6ba7_b810_9dad_11d1_80b4_00c0_4fd4_30c4);
@@ -191,15 +191,8 @@ mod tests {
 
     fn said(reply: &Reply<'_>, dialect: Dialect) -> String {
         let mut out = Vec::new();
-        let context = Context {
-            now: Now { engine_ms: 0, wall_ms: WALL_MS, random: 0 },
-            limits: &Limits::default(),
-            clients: 32,
-            clients_total: 40,
-            client: 40,
-            started_wall_ms: WALL_MS,
-            health: Health::Ready,
-        };
+        let limits = Limits::default();
+        let context = Context { clients: 32, started_wall_ms: WALL_MS, ..testing::context(&limits) };
         super::reply(reply, dialect, &mut out, &context);
         String::from_utf8(out).unwrap()
     }
