@@ -17,6 +17,8 @@ pub struct Protocol {
     pub port: Option<u16>,
     /// The options it knows.
     pub options: &'static [&'static str],
+    /// What ends its lines, if it has lines: so that transcripts need not spell it.
+    pub line_end: &'static str,
     /// Whether a connection's first bytes are this protocol's. Blanks have been passed over.
     pub begins: fn(&[u8]) -> Begins,
     open: fn(&Options, Now) -> Box<dyn Codec>,
@@ -39,6 +41,7 @@ pub const PROTOCOLS: &[Protocol] = &[
         name: "goqueue",
         port: Some(11223),
         options: &[],
+        line_end: "",
         begins: goqueue::begins,
         open: |_, _| Box::new(Guard::new(goqueue::Goqueue::default())),
     },
@@ -46,6 +49,7 @@ pub const PROTOCOLS: &[Protocol] = &[
         name: "takeanumber",
         port: Some(13331),
         options: &["dialect", "lease"],
+        line_end: "\r\n",
         begins: takeanumber::begins,
         open: |options, _| Box::new(Guard::new(takeanumber::Takeanumber::new(options))),
     },
@@ -53,6 +57,7 @@ pub const PROTOCOLS: &[Protocol] = &[
         name: "masenko",
         port: Some(12345),
         options: &["dialect", "heartbeat"],
+        line_end: "\n",
         begins: masenko::begins,
         open: |options, now| Box::new(Guard::new(masenko::Masenko::new(options, now))),
     },
@@ -60,6 +65,7 @@ pub const PROTOCOLS: &[Protocol] = &[
         name: "jobcentre",
         port: None,
         options: &[],
+        line_end: "\n",
         begins: jobcentre::begins,
         open: |_, _| Box::new(Guard::new(jobcentre::Jobcentre::default())),
     },
@@ -67,6 +73,7 @@ pub const PROTOCOLS: &[Protocol] = &[
         name: "workq",
         port: Some(9922),
         options: &["dialect"],
+        line_end: "\r\n",
         begins: workq::begins,
         open: |options, _| Box::new(Guard::new(workq::Workq::new(options))),
     },
@@ -74,6 +81,7 @@ pub const PROTOCOLS: &[Protocol] = &[
         name: "http",
         port: None,
         options: &[],
+        line_end: "",
         begins: http::begins,
         open: |_, _| Box::new(http::Http::default()),
     },
@@ -121,6 +129,15 @@ impl Listener {
         match self {
             Listener::One(protocol) => protocol.name,
             Listener::Any => ANY,
+        }
+    }
+
+    /// What ends the lines that are spoken here, if it is known.
+    #[must_use]
+    pub fn line_end(self) -> &'static str {
+        match self {
+            Listener::One(protocol) => protocol.line_end,
+            Listener::Any => "",
         }
     }
 

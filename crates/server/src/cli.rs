@@ -82,7 +82,9 @@ fn after_serve() -> String {
 // Lines of at most 78 letters, or a narrow terminal breaks them.
 
 const LISTEN_NOTES: &str = "  The number is the port if none is given. 'any' takes all the options:
-  dialect=original   answer as the original server did, where clients need it
+  dialect=original   answer as the original server did, not as its document
+                     says (document): takeanumber of an empty queue, masenko
+                     INFO without metrics, workq with the TTR of a lease
   heartbeat=10s      how long a masenko client may be silent (45s)
   lease=5m           how long a takeanumber reservation lasts (for ever)
 
@@ -95,7 +97,7 @@ Examples:
 
 const SETTINGS_NOTES: &str = "
 Settings:
-  Every option is also a variable and a key of the configuration file:
+  Every option but --config is also a variable and a key of the file:
   --drain-timeout 5s is JOBYARD_DRAIN_TIMEOUT=5s and drain_timeout = \"5s\".
   The command line wins over variables, these over the file. In all of them an
   unknown name is an error. A file for --config can look like this:

@@ -215,7 +215,7 @@ impl Parser {
         let mut bytes = unescape(text)?;
         let listener = self.listener_of(client, if sends { "send" } else { "hear" })?;
         if !exact {
-            bytes.extend_from_slice(line_end(self.setup.listeners[listener].listener.name()));
+            bytes.extend_from_slice(self.setup.listeners[listener].listener.line_end().as_bytes());
         }
         let client = client.to_owned();
         self.push(if sends { Step::Send { client, bytes } } else { Step::Expect { client, bytes } });
@@ -353,15 +353,6 @@ fn is_name_char(c: char) -> bool {
 
 fn check_client_name(name: &str) -> Result<(), String> {
     if name.chars().all(is_name_char) { Ok(()) } else { Err(format!("'{name}' is no name for a client")) }
-}
-
-/// What ends a line that is sent or expected without being spelled out.
-fn line_end(protocol: &str) -> &'static [u8] {
-    match protocol {
-        "takeanumber" | "workq" => b"\r\n",
-        "masenko" | "jobcentre" => b"\n",
-        _ => b"",
-    }
 }
 
 fn parse_duration_ms(text: &str) -> Result<u64, String> {
