@@ -11,9 +11,6 @@ use crate::time::Now;
 
 impl Engine {
     pub(crate) fn handle_group(&mut self, now: Now, client: ClientId, steps: Vec<Step>, answers: &mut Answers<'_>) {
-        if steps.len() > self.limits.group_steps_max {
-            return answers(client, Reply::Refused(Refusal::TooManySteps));
-        }
         if let Err((step, refusal)) = self.check_group(now, client, &steps) {
             return answers(client, Reply::GroupRefused { step, refusal });
         }
@@ -41,6 +38,7 @@ impl Engine {
         let mut completed = BTreeSet::new();
         for (index, step) in steps.iter().enumerate() {
             let checked = match step {
+                _ if index >= self.limits.group_steps_max => Err(Refusal::TooManySteps),
                 Step::Enqueue(job) => self.check_group_enqueue(now, job, &mut pending),
                 Step::Complete(job) => self.check_group_complete(client, job, &mut completed, &mut pending),
                 Step::Invalid => Err(Refusal::InvalidStep),

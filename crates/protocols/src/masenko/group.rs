@@ -14,17 +14,9 @@ pub(super) struct Group {
     payload_bytes: usize,
     /// All that its steps take.
     memory_bytes: usize,
-    fault: Option<Fault>,
-}
-
-/// Why a transaction can only be refused. What follows in it is passed over.
-#[derive(Debug)]
-enum Fault {
-    /// Its last step makes no sense. The engine is asked all the same: an earlier step may be refused first,
-    /// and the ids of the tasks before it are skipped.
-    Step(String),
-    /// It has a step more than the engine would look at.
-    Count(String),
+    /// Why it can only be refused, at its last step; what follows is passed over. The engine is asked all the same: an
+    /// earlier step may be refused first, and the ids of the tasks before it are skipped.
+    fault: Option<String>,
 }
 
 /// What is to be remembered of a transaction that the engine has been given.
@@ -43,13 +35,9 @@ impl Group {
 
     /// Adds one message.
     pub(super) fn add(&mut self, verb: Option<Verb>, word: &[u8], rest: &str, limits: &Limits) {
-        if self.steps.len() == limits.group_steps_max {
-            let text = format!("transaction has more than {} messages", limits.group_steps_max);
-            *self = Group { fault: Some(Fault::Count(text)), ..Group::default() };
-            return;
-        }
         let index = self.steps.len();
         let step = match verb {
+            _ if index == limits.group_steps_max => Err(replies::refusal_text(Refusal::TooManySteps, limits)),
             Some(Verb::Push) => requests::push_in_group(rest, limits)
                 .map_err(|text| format!("message {index}: PUSH: {text}"))
                 .and_then(|job| self.room_for(&job, limits).map(|()| (Step::Enqueue(Box::new(job)), 0))),
@@ -59,7 +47,7 @@ impl Group {
             _ => Err(replies::not_allowed(word)),
         };
         let (step, acked) = step.unwrap_or_else(|text| {
-            self.fault = Some(Fault::Step(text));
+            self.fault = Some(text);
             (Step::Invalid, 0)
         });
         if let Step::Enqueue(job) = &step {
@@ -79,14 +67,9 @@ impl Group {
         Ok(())
     }
 
-    /// The steps for the engine and what is to be remembered meanwhile, or the error.
-    pub(super) fn finish(self) -> Result<(Vec<Step>, Sent), String> {
-        let fault = match self.fault {
-            Some(Fault::Count(text)) => return Err(text),
-            Some(Fault::Step(text)) => Some(text),
-            None => None,
-        };
-        Ok((self.steps, Sent { acked: self.acked, fault }))
+    /// The steps for the engine, and what is to be remembered meanwhile.
+    pub(super) fn finish(self) -> (Vec<Step>, Sent) {
+        (self.steps, Sent { acked: self.acked, fault: self.fault })
     }
 
     /// What its messages take.
@@ -115,7 +98,7 @@ impl Sent {
     /// The words for the engine's refusal of a step.
     pub(super) fn refusal_text(&self, step: usize, refusal: Refusal, limits: &Limits) -> String {
         match (refusal, &self.fault, self.acked.get(step)) {
-            (Refusal::InvalidStep, Some(text), _) => text.clone(),
+            (Refusal::InvalidStep | Refusal::TooManySteps, Some(text), _) => text.clone(),
             (_, _, Some(number @ 1..)) => format!("task {number} not acquired"),
             _ => format!("message {step}: PUSH: {}", replies::refusal_text(refusal, limits)),
         }

@@ -115,7 +115,7 @@ impl Masenko {
                 group.add(verb, word, rest, context.limits);
                 return None;
             }
-            return Some(self.finish_group(out, context));
+            return Some(self.finish_group(context));
         }
         self.alive_ms = context.now.engine_ms;
         if verb == Some(Verb::Atomic) {
@@ -160,18 +160,11 @@ impl Masenko {
     }
 
     /// Ends the open transaction at its `DONE`.
-    fn finish_group(&mut self, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
+    fn finish_group(&mut self, context: &Context<'_>) -> Next {
         self.alive_ms = context.now.engine_ms;
-        match self.group.take().unwrap_or_default().finish() {
-            Ok((steps, sent)) => {
-                self.sent = sent;
-                Next::Command(Command::Group(steps))
-            }
-            Err(text) => {
-                replies::error(out, &text);
-                Next::Answered
-            }
-        }
+        let (steps, sent) = self.group.take().unwrap_or_default().finish();
+        self.sent = sent;
+        Next::Command(Command::Group(steps))
     }
 
     /// Passes over one line of a transaction that is refused already. `None` if it was not its last.
@@ -187,7 +180,7 @@ impl Masenko {
             self.passed = Some(passed);
             return Some(Next::More);
         }
-        passed.done.then(|| self.finish_group(out, context))
+        passed.done.then(|| self.finish_group(context))
     }
 }
 

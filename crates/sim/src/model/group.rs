@@ -6,10 +6,6 @@ use super::Model;
 
 impl Model {
     pub(super) fn group(&mut self, now: Now, client: ClientId, steps: &[Step], answers: &mut Answers<'_>) {
-        if steps.len() > self.limits.group_steps_max {
-            answers(client, Reply::Refused(Refusal::TooManySteps));
-            return;
-        }
         let mut rehearsal = self.clone();
         match rehearsal.steps(now, client, steps, &mut |_, _| {}) {
             Ok(_) => {
@@ -32,6 +28,9 @@ impl Model {
     ) -> Result<Vec<JobNumber>, (usize, Refusal)> {
         let mut numbers = Vec::new();
         for (index, step) in steps.iter().enumerate() {
+            if index == self.limits.group_steps_max {
+                return Err((index, Refusal::TooManySteps));
+            }
             match step {
                 Step::Enqueue(new) => {
                     self.check_enqueue(now, new, &numbers).map_err(|refusal| (index, refusal))?;

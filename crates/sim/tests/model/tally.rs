@@ -125,7 +125,7 @@ const EXPECTED: &[&str] = &[
     "Await, later: TimedOut",
     "Await, later: Refused(NoSuchJob)",
     "Group: Grouped",
-    "Group: Refused(TooManySteps)",
+    "Group: GroupRefused(TooManySteps)",
     "Group: GroupRefused(InvalidStep)",
     "Group: GroupRefused(NotHeld)",
     "Group: GroupRefused(DuplicateUuid)",
