@@ -1,15 +1,9 @@
 //! Engine time, made from the machine's clocks and the log's last batch; and the dice.
 
 use jobyard_engine::Now;
+use jobyard_log::Moment;
 
 use crate::event::Clock;
-
-/// When the log's last batch was decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LastBatch {
-    pub engine_ms: u64,
-    pub wall_ms: i64,
-}
 
 /// Turns the machine's clocks into engine time.
 #[derive(Debug)]
@@ -21,13 +15,10 @@ pub(crate) struct EngineClock {
 }
 
 impl EngineClock {
-    /// Goes on where the last batch was, and adds the time that the server was down, as far as the wall clock tells:
-    /// a wall clock that was set back while the server was down adds nothing.
-    pub(crate) fn new(last: Option<LastBatch>, clock: Clock, seed: u64) -> Self {
-        let base_ms = last.map_or(0, |last| {
-            let down_ms = u64::try_from(clock.wall_ms.saturating_sub(last.wall_ms)).unwrap_or(0);
-            last.engine_ms.saturating_add(down_ms)
-        });
+    /// Goes on where the last batch was, and adds the time that the server was down. Within one boot the machine's own clock
+    /// tells it; else the wall clock does, as well as it can: one that was set back while the machine was down adds nothing.
+    pub(crate) fn new(last: Option<Moment>, clock: Clock, seed: u64) -> Self {
+        let base_ms = last.map_or(0, |last| last.engine_ms.saturating_add(down_ms(last, clock)));
         EngineClock { base_ms, opened_monotonic_ms: clock.monotonic_ms, last_ms: base_ms, dice: SplitMix64(seed) }
     }
 
@@ -42,6 +33,13 @@ impl EngineClock {
     pub(crate) fn roll(&mut self) -> u64 {
         self.dice.roll()
     }
+}
+
+/// For how long the server was down.
+fn down_ms(last: Moment, clock: Clock) -> u64 {
+    let same_boot = clock.boot != 0 && clock.boot == last.boot;
+    let by_boot_ms = clock.monotonic_ms.checked_sub(last.boot_ms).filter(|_| same_boot);
+    by_boot_ms.unwrap_or_else(|| u64::try_from(clock.wall_ms.saturating_sub(last.wall_ms)).unwrap_or(0))
 }
 
 /// A small generator whose every seed is good (Steele, Lea and Flood, 2014).
@@ -62,8 +60,10 @@ impl SplitMix64 {
 mod tests {
     use super::*;
 
+    const LAST: Moment = Moment { engine_ms: 100, wall_ms: 1_000, boot_ms: 50_000, boot: 7 };
+
     fn clock(monotonic_ms: u64, wall_ms: i64) -> Clock {
-        Clock { monotonic_ms, wall_ms }
+        Clock { monotonic_ms, boot: 0, wall_ms }
     }
 
     #[test]
@@ -82,15 +82,23 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_adds_the_time_the_server_was_down() {
-        let last = Some(LastBatch { engine_ms: 100, wall_ms: 1_000 });
-        assert_eq!(EngineClock::new(last, clock(0, 1_500), 1).now(clock(7, 0)).engine_ms, 607);
+    fn a_start_adds_the_time_the_server_was_down() {
+        assert_eq!(EngineClock::new(Some(LAST), clock(0, 1_500), 1).now(clock(7, 0)).engine_ms, 607);
     }
 
     #[test]
-    fn a_wall_clock_set_back_while_the_server_was_down_adds_nothing() {
-        let last = Some(LastBatch { engine_ms: 100, wall_ms: 1_000 });
-        assert_eq!(EngineClock::new(last, clock(0, -5), 1).now(clock(0, -5)).engine_ms, 100);
+    fn a_wall_clock_set_back_while_the_machine_was_down_adds_nothing() {
+        assert_eq!(EngineClock::new(Some(LAST), clock(0, -5), 1).now(clock(0, -5)).engine_ms, 100);
+    }
+
+    #[test]
+    fn within_one_boot_a_stepped_wall_clock_changes_nothing() {
+        for wall_ms in [1_200, -5, i64::MAX, i64::MIN] {
+            let clock = Clock { monotonic_ms: 50_200, boot: 7, wall_ms };
+            assert_eq!(EngineClock::new(Some(LAST), clock, 1).now(clock).engine_ms, 300, "{wall_ms}");
+        }
+        let booted_again = Clock { monotonic_ms: 50_200, boot: 8, wall_ms: 1_500 };
+        assert_eq!(EngineClock::new(Some(LAST), booted_again, 1).now(booted_again).engine_ms, 600);
     }
 
     #[test]

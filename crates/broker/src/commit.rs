@@ -84,9 +84,9 @@ impl<L: Log> Commit<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jobyard_log::MemoryLog;
+    use jobyard_log::{MemoryLog, Moment};
 
-    const BATCH: Batch<'static> = Batch { engine_ms: 0, wall_ms: 0, payload: b"x" };
+    const BATCH: Batch<'static> = Batch { at: Moment { engine_ms: 0, wall_ms: 0, boot_ms: 0, boot: 0 }, payload: b"x" };
 
     fn commit(lateness: u32) -> Commit<MemoryLog> {
         let mut log = MemoryLog::new(1, lateness);

@@ -6,8 +6,10 @@ use jobyard_engine::ClientId;
 /// The two clocks, as the machine has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// Milliseconds since some moment of this process; never goes back.
+    /// Milliseconds since the machine was booted, or since any other moment; never goes back.
     pub monotonic_ms: u64,
+    /// Which boot that was, the same in every process until the next; 0 if nobody knows.
+    pub boot: u64,
     /// Milliseconds since 1970 UTC; may step.
     pub wall_ms: i64,
 }

@@ -21,12 +21,12 @@ mod tests;
 use std::fmt;
 
 use jobyard_engine::{Answers, ClientId, Engine, JobNumber, LeaseId, Limits, Now, Reply};
-use jobyard_log::{Log, LogError, Position};
+use jobyard_log::{Log, LogError, Moment, Position};
 use jobyard_protocols::{Codec, Context, Health, Listener, Options};
 
 use crate::client::Link;
 use crate::clients::Clients;
-use crate::clock::{EngineClock, LastBatch};
+use crate::clock::EngineClock;
 use crate::commit::Commit;
 use crate::deadlines::Looks;
 use crate::drain::Stop;
@@ -63,7 +63,7 @@ impl Default for Config {
 }
 
 /// Why a broker cannot start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// The log cannot be used.
     Log(LogError),
@@ -99,6 +99,8 @@ pub struct Broker<L> {
     commit: Commit<L>,
     clients: Clients,
     clock: EngineClock,
+    /// What the machine's clocks said in this turn.
+    machine: Clock,
     /// What time it is in this turn.
     now: Now,
     looks: Looks,
@@ -146,6 +148,7 @@ impl<L: Log> Broker<L> {
             commit: Commit::new(log, claim.epoch, claim.tail),
             clients: Clients::default(),
             clock: time,
+            machine: clock,
             now,
             looks: Looks::new(now.engine_ms),
             turn_work: 0,
@@ -265,6 +268,12 @@ impl<L: Log> Broker<L> {
         }
     }
 
+    /// This turn, on every clock.
+    fn moment(&self) -> Moment {
+        let (Now { engine_ms, wall_ms, .. }, Clock { monotonic_ms, boot, .. }) = (self.now, self.machine);
+        Moment { engine_ms, wall_ms, boot_ms: monotonic_ms, boot }
+    }
+
     /// What codecs may know, apart from the limits, which are borrowed.
     fn scene(&self, now: Now) -> Scene {
         Scene {
@@ -295,13 +304,13 @@ impl Scene {
 }
 
 /// Gives the log's records to the engine. Returns when the last batch was decided.
-fn replay<L: Log>(log: &mut L, engine: &mut Engine) -> Result<Option<LastBatch>, OpenError> {
+fn replay<L: Log>(log: &mut L, engine: &mut Engine) -> Result<Option<Moment>, OpenError> {
     let mut last = None;
     let mut senseless = None;
-    log.replay(1, &mut |position, batch| {
-        last = Some(LastBatch { engine_ms: batch.engine_ms, wall_ms: batch.wall_ms });
-        if senseless.is_none() && engine.replay(batch.payload).is_err() {
-            senseless = Some(position);
+    log.replay(1, usize::MAX, &mut |replayed| {
+        last = Some(replayed.batch.at);
+        if senseless.is_none() && engine.replay(replayed.batch.payload).is_err() {
+            senseless = Some(replayed.position);
         }
     })
     .map_err(OpenError::Log)?;

@@ -37,7 +37,7 @@ impl<L: Log> Broker<L> {
     /// The clock is read after each look at the sockets. Turns that follow the same look, because there are answers to actions,
     /// are given the same time.
     pub fn turn(&mut self, clock: Clock, events: &mut Vec<Event>, actions: &mut Vec<Action>) -> Sleep {
-        self.now = self.clock.now(clock);
+        (self.machine, self.now) = (clock, self.clock.now(clock));
         if self.stop == Stop::Over {
             events.clear();
             return Sleep::Forever;
@@ -148,8 +148,7 @@ impl<L: Log> Broker<L> {
         self.commit.poll();
         let free = !self.commit.in_flight() && self.commit.failure().is_none() && self.stop != Stop::Hurried;
         if free && !self.engine.records().is_empty() {
-            let (engine_ms, wall_ms) = (self.now.engine_ms, self.now.wall_ms);
-            self.commit.submit(Batch { engine_ms, wall_ms, payload: self.engine.records() });
+            self.commit.submit(Batch { at: self.moment(), payload: self.engine.records() });
             self.engine.clear_records();
             self.commit.poll();
         }

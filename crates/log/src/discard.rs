@@ -1,6 +1,6 @@
 //! A log that keeps nothing, for a server that is to keep nothing.
 
-use crate::log::{Batch, Claim, Completion, Log, LogError, Position};
+use crate::log::{Batch, Claim, Completion, Log, LogError, Position, Replayed};
 
 /// A log of which every batch is as durable at once as it will ever be.
 #[derive(Debug, Default)]
@@ -10,11 +10,16 @@ pub struct Discard {
 
 impl Log for Discard {
     fn claim(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
-        Ok(Claim { epoch: seen_epoch + 1, tail: 0 })
+        Ok(Claim { epoch: seen_epoch + 1, first: 1, tail: 0, bytes: 0, notices: Vec::new() })
     }
 
-    fn replay(&mut self, _from: Position, _each: &mut dyn FnMut(Position, Batch<'_>)) -> Result<(), LogError> {
-        Ok(())
+    fn replay(
+        &mut self,
+        _from: Position,
+        _bytes: usize,
+        _each: &mut dyn FnMut(Replayed<'_>),
+    ) -> Result<Option<Position>, LogError> {
+        Ok(None)
     }
 
     fn submit(&mut self, _epoch: u64, expected_position: Position, _batch: Batch<'_>) {
@@ -31,16 +36,17 @@ impl Log for Discard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Moment;
 
     #[test]
     fn a_batch_is_durable_at_once_and_never_seen_again() {
         let mut log = Discard::default();
         let claim = log.claim(0).unwrap();
-        assert_eq!(claim, Claim { epoch: 1, tail: 0 });
+        assert_eq!((claim.epoch, claim.first, claim.tail), (1, 1, 0));
         assert_eq!(log.completed(), None);
-        log.submit(claim.epoch, 1, Batch { engine_ms: 0, wall_ms: 0, payload: b"x" });
+        log.submit(claim.epoch, 1, Batch { at: Moment::default(), payload: b"x" });
         assert_eq!(log.completed(), Some(Completion::Durable(1)));
         assert_eq!(log.completed(), None);
-        log.replay(1, &mut |_, batch| panic!("{batch:?}")).unwrap();
+        assert_eq!(log.replay(1, usize::MAX, &mut |replayed| panic!("{replayed:?}")), Ok(None));
     }
 }

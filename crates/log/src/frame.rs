@@ -1,28 +1,28 @@
 //! A batch as bytes: a header that proves itself, the batch before it and its payload; then the payload.
 //!
-//! Every checksum starts from a salt that only the log knows, so that no payload, which may hold what a client
-//! chose, can look like a frame.
+//! Every frame begins with a salt that only the log knows, so that no payload, which may hold what a client chose, can
+//! look like a frame.
 
 use std::fmt;
 
-use crc32c::crc32c_append;
+use crc32c::{crc32c, crc32c_append};
 
-use crate::log::{Batch, Position};
+use crate::log::{Batch, Moment, Position};
 
 /// Bytes before a frame's payload.
 ///
-/// All integers are little-endian: magic 4, version 4, epoch 8, position 8, engine time 8, wall clock 8, payload length 8,
-/// payload CRC 4, the previous frame's header CRC 4, header CRC 4.
-pub const FRAME_HEADER_BYTES: usize = 60;
-
-const MAGIC: u32 = u32::from_le_bytes(*b"JYLB");
-const VERSION: u32 = 1;
+/// All integers are little-endian: salt 8, header CRC 4, payload CRC 4, the previous frame's header CRC 4, payload length 4,
+/// position 8, proven position 8, epoch 8, engine time 8, wall clock 8, the machine's own clock 8, which boot 8. The header
+/// CRC is that of the salt and of all that follows the CRC itself.
+pub const FRAME_HEADER_BYTES: usize = 80;
 
 /// What a frame's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub epoch: u64,
     pub position: Position,
+    /// All up to here was durable when this was written.
+    pub proven: Position,
     /// The header CRC of the frame before this one. A header holds its payload's CRC, so this stands for all of it.
     pub previous_crc: u32,
 }
@@ -45,8 +45,6 @@ pub enum Damage {
     Cut,
     /// It does not begin as a frame does.
     NoFrame,
-    /// It was written by a version that this one does not know.
-    Version(u32),
     /// Its header's checksum is wrong.
     Header,
     /// Its payload's checksum is wrong.
@@ -69,7 +67,6 @@ impl fmt::Display for Damage {
         match self {
             Damage::Cut => write!(f, "the batch is cut off"),
             Damage::NoFrame => write!(f, "no batch begins here"),
-            Damage::Version(version) => write!(f, "the batch has format {version}, this server knows {VERSION}"),
             Damage::Header => write!(f, "the batch's header does not match its checksum"),
             Damage::Payload => write!(f, "the batch's payload does not match its checksum"),
             Damage::Position { expected, found } => write!(f, "expected batch {expected}, found batch {found}"),
@@ -80,51 +77,60 @@ impl fmt::Display for Damage {
 }
 
 /// Appends a batch's frame to `out`. Returns what the next frame's `previous_crc` must be.
-pub(crate) fn encode(header: &Header, batch: &Batch<'_>, salt: u32, out: &mut Vec<u8>) -> u32 {
+///
+/// # Panics
+/// If the payload is longer than 4 GiB: what a turn may decide is far less.
+pub(crate) fn encode(header: &Header, batch: &Batch<'_>, salt: u64, out: &mut Vec<u8>) -> u32 {
+    const CRC_AT: usize = 8;
     let start = out.len();
-    let payload_len = batch.payload.len() as u64;
+    let payload_len = u32::try_from(batch.payload.len()).expect("a batch is bounded");
     out.reserve(FRAME_HEADER_BYTES + batch.payload.len());
-    out.extend_from_slice(&MAGIC.to_le_bytes());
-    out.extend_from_slice(&VERSION.to_le_bytes());
-    out.extend_from_slice(&header.epoch.to_le_bytes());
-    out.extend_from_slice(&header.position.to_le_bytes());
-    out.extend_from_slice(&batch.engine_ms.to_le_bytes());
-    out.extend_from_slice(&batch.wall_ms.to_le_bytes());
-    out.extend_from_slice(&payload_len.to_le_bytes());
-    out.extend_from_slice(&crc32c_append(salt, batch.payload).to_le_bytes());
+    out.extend_from_slice(&salt.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&crc32c(batch.payload).to_le_bytes());
     out.extend_from_slice(&header.previous_crc.to_le_bytes());
-    let crc = crc32c_append(salt, &out[start..]);
-    out.extend_from_slice(&crc.to_le_bytes());
+    out.extend_from_slice(&payload_len.to_le_bytes());
+    out.extend_from_slice(&header.position.to_le_bytes());
+    out.extend_from_slice(&header.proven.to_le_bytes());
+    out.extend_from_slice(&header.epoch.to_le_bytes());
+    out.extend_from_slice(&batch.at.engine_ms.to_le_bytes());
+    out.extend_from_slice(&batch.at.wall_ms.to_le_bytes());
+    out.extend_from_slice(&batch.at.boot_ms.to_le_bytes());
+    out.extend_from_slice(&batch.at.boot.to_le_bytes());
     debug_assert_eq!(out.len() - start, FRAME_HEADER_BYTES);
+    let crc = header_crc(&out[start..]);
+    out[start + CRC_AT..start + CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
     out.extend_from_slice(batch.payload);
     crc
 }
 
+/// The checksum of a header: of all of it but the checksum itself.
+fn header_crc(header: &[u8]) -> u32 {
+    crc32c_append(crc32c(&header[..8]), &header[12..FRAME_HEADER_BYTES])
+}
+
 /// Reads the frame at the front of `bytes`. Whether it is the right one is for [`follows`] to say.
-pub(crate) fn decode(bytes: &[u8], salt: u32) -> Result<Frame<'_>, Damage> {
+pub(crate) fn decode(bytes: &[u8], salt: u64) -> Result<Frame<'_>, Damage> {
     let Some((head, rest)) = bytes.split_at_checked(FRAME_HEADER_BYTES) else {
         return Err(Damage::Cut);
     };
     let mut fields = Fields(head);
-    if fields.u32() != MAGIC {
+    if fields.u64() != salt {
         return Err(Damage::NoFrame);
     }
-    let version = fields.u32();
-    let (epoch, position, engine_ms) = (fields.u64(), fields.u64(), fields.u64());
-    let (wall_ms, payload_len) = (fields.u64().cast_signed(), fields.u64());
-    let (payload_crc, previous_crc, crc) = (fields.u32(), fields.u32(), fields.u32());
-    if crc != crc32c_append(salt, &head[..FRAME_HEADER_BYTES - 4]) {
+    let (crc, payload_crc, previous_crc, payload_len) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
+    if crc != header_crc(head) {
         return Err(Damage::Header);
     }
-    if version != VERSION {
-        return Err(Damage::Version(version));
-    }
+    let (position, proven, epoch) = (fields.u64(), fields.u64(), fields.u64());
+    let (engine_ms, wall_ms) = (fields.u64(), fields.u64().cast_signed());
+    let at = Moment { engine_ms, wall_ms, boot_ms: fields.u64(), boot: fields.u64() };
     let payload = usize::try_from(payload_len).ok().and_then(|len| rest.get(..len)).ok_or(Damage::Cut)?;
-    if payload_crc != crc32c_append(salt, payload) {
+    if payload_crc != crc32c(payload) {
         return Err(Damage::Payload);
     }
-    let header = Header { epoch, position, previous_crc };
-    let batch = Batch { engine_ms, wall_ms, payload };
+    let header = Header { epoch, position, proven, previous_crc };
+    let batch = Batch { at, payload };
     Ok(Frame { header, batch, crc, len: FRAME_HEADER_BYTES + payload.len() })
 }
 
@@ -168,8 +174,9 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
-    const HEADER: Header = Header { epoch: 3, position: 7, previous_crc: 0xabcd_ef01 };
-    const BATCH: Batch<'static> = Batch { engine_ms: 5_000, wall_ms: -1, payload: b"decided" };
+    const HEADER: Header = Header { epoch: 3, position: 7, proven: 6, previous_crc: 99 };
+    const AT: Moment = Moment { engine_ms: 11, wall_ms: -12, boot_ms: 13, boot: 14 };
+    const BATCH: Batch<'static> = Batch { at: AT, payload: b"payload" };
 
     fn framed() -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -206,25 +213,16 @@ mod tests {
 
     #[test]
     fn a_frame_of_another_salt_is_none() {
-        assert_eq!(decode(&framed(), 43), Err(Damage::Header));
+        assert_eq!(decode(&framed(), 43), Err(Damage::NoFrame));
     }
 
     #[test]
-    fn a_length_beyond_all_memory_allocates_nothing() {
+    fn a_length_beyond_what_is_there_allocates_nothing() {
         let mut bytes = framed();
-        bytes[40..48].copy_from_slice(&u64::MAX.to_le_bytes());
-        let crc = crc32c_append(42, &bytes[..FRAME_HEADER_BYTES - 4]);
-        bytes[FRAME_HEADER_BYTES - 4..FRAME_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+        bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
+        let crc = header_crc(&bytes);
+        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(decode(&bytes, 42), Err(Damage::Cut));
-    }
-
-    #[test]
-    fn a_later_format_is_named() {
-        let mut bytes = framed();
-        bytes[4..8].copy_from_slice(&2u32.to_le_bytes());
-        let crc = crc32c_append(42, &bytes[..FRAME_HEADER_BYTES - 4]);
-        bytes[FRAME_HEADER_BYTES - 4..FRAME_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(decode(&bytes, 42), Err(Damage::Version(2)));
     }
 
     #[test]

@@ -7,24 +7,41 @@ use crate::frame::Damage;
 /// Where a batch stands in the log: counted from 1, without gaps. 0 is before the first.
 pub type Position = u64;
 
-/// What one turn or several decided, and when: appended whole or not at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch<'a> {
+/// When something was decided, on every clock there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
     /// Engine time.
     pub engine_ms: u64,
     /// The wall clock.
     pub wall_ms: i64,
+    /// The machine's own clock, since it was booted.
+    pub boot_ms: u64,
+    /// Which boot that was; 0 if nobody knows.
+    pub boot: u64,
+}
+
+/// What one turn or several decided, and when: appended whole or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch<'a> {
+    /// When it was submitted.
+    pub at: Moment,
     /// The records. Bytes to the log.
     pub payload: &'a [u8],
 }
 
 /// What a claim got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Larger than that of every claim before it. Whoever appends with a smaller one is fenced.
     pub epoch: u64,
+    /// The position of the first batch that is kept; 1 if none was ever dropped.
+    pub first: Position,
     /// The last batch's position.
     pub tail: Position,
+    /// What there is to replay, in bytes.
+    pub bytes: u64,
+    /// What the log has to tell whoever runs the server, in words: what was cut off its end, what it was upgraded from.
+    pub notices: Vec<String>,
 }
 
 /// What became of the batch in flight.
@@ -34,8 +51,37 @@ pub enum Completion {
     Durable(Position),
     /// Someone else has claimed the log. It was not appended.
     Fenced,
-    /// It may or may not be durable: only a new claim can tell.
+    /// It may or may not be durable: only a new claim can tell. [`Log::trouble`] says more.
     Unknown,
+}
+
+/// A batch that is read back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed<'a> {
+    /// Where it stands.
+    pub position: Position,
+    /// Whether it is the first of a segment.
+    pub begins_segment: bool,
+    /// The batch.
+    pub batch: Batch<'a>,
+}
+
+/// How much there is of a log, and how much more there can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// What is kept, in bytes.
+    pub bytes: u64,
+    /// In what portions [`Log::truncate_before`] can let go of it; 0 if the log needs no compaction.
+    pub segment_bytes: u64,
+    /// The position at which the newest segment begins.
+    pub newest_from: Position,
+    /// How many more bytes are sure to find room.
+    pub room: u64,
+}
+
+impl Extent {
+    /// That of a log which takes care of itself, or keeps nothing.
+    pub const BOUNDLESS: Extent = Extent { bytes: 0, segment_bytes: 0, newest_from: 0, room: u64::MAX };
 }
 
 /// One machine's, or many machines', memory of what was decided.
@@ -49,11 +95,17 @@ pub trait Log {
     /// If the log cannot be read, or what it holds cannot be trusted.
     fn claim(&mut self, seen_epoch: u64) -> Result<Claim, LogError>;
 
-    /// Gives every batch from this position on to `each`, in order.
+    /// Gives batches from this position on to `each`, in order, until they were `bytes` long or the last one was given.
+    /// Returns the position to go on from, if there are more.
     ///
     /// # Errors
     /// If a batch is damaged or missing. Those before it have been given.
-    fn replay(&mut self, from: Position, each: &mut dyn FnMut(Position, Batch<'_>)) -> Result<(), LogError>;
+    fn replay(
+        &mut self,
+        from: Position,
+        bytes: usize,
+        each: &mut dyn FnMut(Replayed<'_>),
+    ) -> Result<Option<Position>, LogError>;
 
     /// Appends a batch, if the log is still the caller's and the batch gets the position that the caller expects.
     /// Returns at once; [`Log::completed`] tells what became of it.
@@ -64,14 +116,34 @@ pub trait Log {
 
     /// Batches before this position are needed no more.
     fn truncate_before(&mut self, position: Position);
+
+    /// How much there is.
+    fn extent(&self) -> Extent {
+        Extent::BOUNDLESS
+    }
+
+    /// Does what has to be done besides appending, as far as it is due at this engine time. Returns when something is due next.
+    fn tend(&mut self, _engine_ms: u64) -> Option<u64> {
+        None
+    }
+
+    /// Nothing more will be submitted, and nothing is in flight: the end is marked as a clean one.
+    fn close(&mut self) {}
+
+    /// What went wrong, in words, if something did.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Why a log cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogError {
     /// What it holds cannot be trusted.
     Damaged {
+        /// The file it is in; empty if the log is not in files.
+        file: String,
         /// Where the damaged batch begins, in bytes.
         offset: u64,
         /// What is wrong with it.
@@ -82,7 +154,12 @@ pub enum LogError {
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LogError::Damaged { offset, damage } => write!(f, "the log is damaged at byte {offset}: {damage}"),
+            LogError::Damaged { file, offset, damage } if file.is_empty() => {
+                write!(f, "the log is damaged at byte {offset}: {damage}")
+            }
+            LogError::Damaged { file, offset, damage } => {
+                write!(f, "the log is damaged in {file} at byte {offset}: {damage}")
+            }
         }
     }
 }

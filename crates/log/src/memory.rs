@@ -1,13 +1,13 @@
 //! A log in memory: the same frames as on disk, completions as late as asked, and crashes at will.
 
 use crate::frame::{self, Header};
-use crate::log::{Batch, Claim, Completion, Log, LogError, Position};
+use crate::log::{Batch, Claim, Completion, Log, LogError, Position, Replayed};
 
 /// A log that outlives its broker, but not its process.
 #[derive(Clone, Debug)]
 pub struct MemoryLog {
     bytes: Vec<u8>,
-    salt: u32,
+    salt: u64,
     /// The largest epoch claimed. It is durable before the claim is told.
     epoch: u64,
     /// What the first batch kept follows: position, epoch and CRC of the one before it.
@@ -26,12 +26,12 @@ struct InFlight {
     polls_left: u32,
 }
 
-const NOTHING: Header = Header { epoch: 0, position: 0, previous_crc: 0 };
+const NOTHING: Header = Header { epoch: 0, position: 0, proven: 0, previous_crc: 0 };
 
 impl MemoryLog {
     /// An empty log, whose batches are durable after [`Log::completed`] has said nothing `lateness` times.
     #[must_use]
-    pub fn new(salt: u32, lateness: u32) -> Self {
+    pub fn new(salt: u64, lateness: u32) -> Self {
         MemoryLog { bytes: Vec::new(), salt, epoch: 0, before: NOTHING, last: NOTHING, lateness, in_flight: None }
     }
 
@@ -72,7 +72,7 @@ impl MemoryLog {
 /// Reads frames, each of which must follow the one before it, until `each` has had enough.
 fn walk<'a>(
     bytes: &'a [u8],
-    salt: u32,
+    salt: u64,
     before: Header,
     mut each: impl FnMut(usize, &frame::Frame<'a>) -> bool,
 ) -> Result<(), LogError> {
@@ -81,7 +81,7 @@ fn walk<'a>(
     while offset < bytes.len() {
         let frame = frame::decode(&bytes[offset..], salt)
             .and_then(|frame| frame::follows(&frame, &previous).map(|()| frame))
-            .map_err(|damage| LogError::Damaged { offset: offset as u64, damage })?;
+            .map_err(|damage| LogError::Damaged { file: String::new(), offset: offset as u64, damage })?;
         if !each(offset, &frame) {
             return Ok(());
         }
@@ -100,23 +100,44 @@ impl Log for MemoryLog {
         })?;
         self.last = last;
         self.epoch = self.epoch.max(seen_epoch).max(last.epoch) + 1;
-        Ok(Claim { epoch: self.epoch, tail: last.position })
+        Ok(Claim {
+            epoch: self.epoch,
+            first: self.before.position + 1,
+            tail: last.position,
+            bytes: self.bytes.len() as u64,
+            notices: Vec::new(),
+        })
     }
 
-    fn replay(&mut self, from: Position, each: &mut dyn FnMut(Position, Batch<'_>)) -> Result<(), LogError> {
+    fn replay(
+        &mut self,
+        from: Position,
+        bytes: usize,
+        each: &mut dyn FnMut(Replayed<'_>),
+    ) -> Result<Option<Position>, LogError> {
+        let (mut given, mut next) = (0, None);
         walk(&self.bytes, self.salt, self.before, |_, frame| {
-            if frame.header.position >= from {
-                each(frame.header.position, frame.batch);
+            let position = frame.header.position;
+            if position < from {
+                return true;
             }
+            if given >= bytes {
+                next = Some(position);
+                return false;
+            }
+            given += frame.len;
+            each(Replayed { position, begins_segment: false, batch: frame.batch });
             true
-        })
+        })?;
+        Ok(next)
     }
 
     fn submit(&mut self, epoch: u64, expected_position: Position, batch: Batch<'_>) {
         assert!(self.in_flight.is_none(), "a batch is in flight already");
         let ours = epoch == self.epoch && expected_position == self.last.position + 1;
         let frame = ours.then(|| {
-            let header = Header { epoch, position: expected_position, previous_crc: self.last.previous_crc };
+            let previous_crc = self.last.previous_crc;
+            let header = Header { epoch, position: expected_position, proven: self.last.position, previous_crc };
             let mut bytes = Vec::new();
             let crc = frame::encode(&header, &batch, self.salt, &mut bytes);
             (bytes, Header { previous_crc: crc, ..header })
@@ -160,9 +181,10 @@ impl Log for MemoryLog {
 mod tests {
     use super::*;
     use crate::frame::{Damage, FRAME_HEADER_BYTES};
+    use crate::log::Moment;
 
     fn batch(payload: &[u8]) -> Batch<'_> {
-        Batch { engine_ms: 1, wall_ms: 2, payload }
+        Batch { at: Moment { engine_ms: 1, wall_ms: 2, boot_ms: 3, boot: 4 }, payload }
     }
 
     fn append(log: &mut MemoryLog, epoch: u64, position: Position, payload: &[u8]) {
@@ -182,12 +204,20 @@ mod tests {
 
     fn payloads(log: &mut MemoryLog, from: Position) -> Result<Vec<Vec<u8>>, LogError> {
         let mut payloads = Vec::new();
-        log.replay(from, &mut |_, batch| payloads.push(batch.payload.to_vec())).map(|()| payloads)
+        let next = log.replay(from, usize::MAX, &mut |replayed| payloads.push(replayed.batch.payload.to_vec()))?;
+        assert_eq!(next, None);
+        Ok(payloads)
+    }
+
+    fn claimed(log: &mut MemoryLog, seen_epoch: u64) -> (u64, Position) {
+        let claim = log.claim(seen_epoch).unwrap();
+        (claim.epoch, claim.tail)
     }
 
     fn damage_at(log: &mut MemoryLog) -> (u64, Damage) {
-        let LogError::Damaged { offset, damage } = payloads(log, 1).unwrap_err();
-        assert_eq!(log.claim(0), Err(LogError::Damaged { offset, damage }), "a claim must see it too");
+        let error = payloads(log, 1).unwrap_err();
+        assert_eq!(log.claim(0), Err(error.clone()), "a claim must see it too");
+        let LogError::Damaged { offset, damage, .. } = error;
         (offset, damage)
     }
 
@@ -202,9 +232,9 @@ mod tests {
     #[test]
     fn a_claim_tells_the_tail_and_an_epoch_never_told_before() {
         let mut log = three();
-        assert_eq!(log.claim(0), Ok(Claim { epoch: 2, tail: 3 }));
-        assert_eq!(log.claim(0), Ok(Claim { epoch: 3, tail: 3 }));
-        assert_eq!(log.claim(10), Ok(Claim { epoch: 11, tail: 3 }));
+        assert_eq!(claimed(&mut log, 0), (2, 3));
+        assert_eq!(claimed(&mut log, 0), (3, 3));
+        assert_eq!(claimed(&mut log, 10), (11, 3));
     }
 
     #[test]
@@ -242,9 +272,9 @@ mod tests {
     fn a_crash_takes_the_batch_in_flight_or_only_the_news_of_it() {
         let mut log = three();
         log.submit(1, 4, batch(b"dddd"));
-        assert_eq!(log.clone().crash().claim(0), Ok(Claim { epoch: 2, tail: 3 }));
+        assert_eq!(claimed(&mut log.clone().crash(), 0), (2, 3));
         let mut untold = log.crash_untold();
-        assert_eq!(untold.claim(0), Ok(Claim { epoch: 2, tail: 4 }));
+        assert_eq!(claimed(&mut untold, 0), (2, 4));
         assert_eq!(payloads(&mut untold, 4).unwrap(), [b"dddd".to_vec()]);
         append(&mut untold, 2, 5, b"e");
     }
@@ -297,11 +327,11 @@ mod tests {
         let mut log = three();
         log.truncate_before(3);
         assert_eq!(payloads(&mut log, 1).unwrap(), [b"ccc".to_vec()]);
-        assert_eq!(log.claim(0), Ok(Claim { epoch: 2, tail: 3 }));
+        assert_eq!(claimed(&mut log, 0), (2, 3));
         append(&mut log, 2, 4, b"d");
         log.truncate_before(100);
         assert!(log.bytes().is_empty());
-        assert_eq!(log.claim(0), Ok(Claim { epoch: 3, tail: 4 }));
+        assert_eq!(claimed(&mut log, 0), (3, 4));
         append(&mut log, 3, 5, b"e");
         assert_eq!(payloads(&mut log, 1).unwrap(), [b"e".to_vec()]);
     }

@@ -1,4 +1,4 @@
-//! What the machine gives us: memory, and how many files may be open.
+//! What the machine gives us: memory, how many files may be open, and which of its boots this is.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,17 @@ pub fn raise_open_files(clients: usize) -> usize {
         .map_or(clients, |files| usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1));
     tracing::info!(clients_max = possible, wanted = clients, "the hard limit of open files allows fewer clients");
     possible
+}
+
+/// Which boot of the machine this is; 0 if it does not say.
+pub fn boot() -> u64 {
+    read_to_string("/proc/sys/kernel/random/boot_id").map_or(0, |id| boot_of(&id))
+}
+
+/// As much of the boot's UUID as fits.
+fn boot_of(id: &str) -> u64 {
+    let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
 /// The memory of the machine whose file system starts at `root`, or of our cgroup in it if that is less.

@@ -1,7 +1,7 @@
 //! Nothing leaves before what it depends on is durable.
 
 use jobyard_engine::Limits;
-use jobyard_log::{Log, MemoryLog};
+use jobyard_log::{Batch, Log, MemoryLog, Moment};
 
 use super::world::{LIVELY, PLAIN, World};
 use crate::event::{Action, Clock, Sleep};
@@ -68,7 +68,7 @@ fn what_was_computed_while_a_batch_was_in_flight_waits_for_the_next() {
     world.settle();
     assert_eq!(world.hear(bob), "put 2\n");
     let mut payloads = 0;
-    world.broker.into_log().replay(1, &mut |_, _| payloads += 1).unwrap();
+    world.broker.into_log().replay(1, usize::MAX, &mut |_| payloads += 1).unwrap();
     assert_eq!(payloads, 2);
 }
 
@@ -150,9 +150,9 @@ fn after_the_log_was_lost_nothing_leaves_and_the_process_ends() {
 fn a_batch_whose_records_make_no_sense_is_refused() {
     let mut log = MemoryLog::new(1, 0);
     let epoch = log.claim(0).unwrap().epoch;
-    log.submit(epoch, 1, jobyard_log::Batch { engine_ms: 0, wall_ms: 0, payload: b"\xff\xff\xff" });
+    log.submit(epoch, 1, Batch { at: Moment::default(), payload: b"\xff\xff\xff" });
     log.completed().unwrap();
-    let opened = Broker::open(Config::default(), log, Clock { monotonic_ms: 0, wall_ms: 0 });
+    let opened = Broker::open(Config::default(), log, Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 });
     assert_eq!(opened.err(), Some(OpenError::Records { position: 1 }));
 }
 
@@ -163,6 +163,6 @@ fn a_damaged_log_is_refused() {
     world.ask(alice, "put q one\n");
     let mut log = world.broker.into_log();
     log.bytes_mut().pop();
-    let opened = Broker::open(Config::default(), log, Clock { monotonic_ms: 0, wall_ms: 0 });
+    let opened = Broker::open(Config::default(), log, Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 });
     assert!(matches!(opened.err(), Some(OpenError::Log(_))));
 }

@@ -64,7 +64,7 @@ impl World {
     pub(super) fn open(limits: Limits, log: MemoryLog) -> Self {
         let plain: Door = Box::new(|now| Box::new(Lines::new(None, now)));
         let lively: Door = Box::new(|now| Box::new(Lines::new(Some(1_000), now)));
-        let clock = Clock { monotonic_ms: 0, wall_ms: 1_000_000 };
+        let clock = Clock { monotonic_ms: 0, boot: 0, wall_ms: 1_000_000 };
         let config = Config { limits, ..Config::default() };
         let broker = Broker::open_with(config, vec![plain, lively], log, clock).unwrap();
         World {

@@ -14,7 +14,7 @@ use super::world::{Trouble, World};
 const START_WALL_MS: i64 = 1_767_225_600_000;
 /// The monotonic clock of a process begins anywhere, and elsewhere at each start.
 const BOOT_MONOTONIC_MS: u64 = 1_000_003;
-const LOG_SALT: u32 = 0x6a6f_6273;
+const LOG_SALT: u64 = 0x6a6f_6273;
 const SEED: u64 = 5627;
 const DRAIN_TIMEOUT_MS: u64 = 5_000;
 /// A server that is not at rest after so many turns never will be. The longest known way is a body of
@@ -74,7 +74,7 @@ impl SimWorld {
             seed: SEED,
             drain_timeout_ms: DRAIN_TIMEOUT_MS,
         };
-        let clock = Clock { monotonic_ms: BOOT_MONOTONIC_MS, wall_ms: START_WALL_MS };
+        let clock = Clock { monotonic_ms: BOOT_MONOTONIC_MS, boot: 0, wall_ms: START_WALL_MS };
         let mut world = SimWorld {
             config,
             cut,
