@@ -196,3 +196,35 @@ fn who_only_looks_needs_no_lock_and_changes_nothing() {
     assert_eq!(names(&disk), ["a"]);
     assert_eq!(fs::read(place.data().join("a")).unwrap(), b"jobs");
 }
+
+#[test]
+fn a_log_is_kept_over_several_segments_and_comes_back() {
+    use jobyard_log::{Batch, Completion, FileLog, Log, Moment, Options};
+
+    let place = Place::new();
+    let options = || Options { segment_bytes: 64 << 10, ..Options::new(7) };
+    let payload = |position: u64| vec![u8::try_from(position % 251).unwrap(); 5000];
+    for (life, batches) in [(1, 1..=40), (2, 41..=60)] {
+        let mut log = FileLog::open(place.disk(), options());
+        let claim = log.claim(0).unwrap();
+        assert_eq!((claim.epoch, claim.tail + 1), (life, *batches.start()));
+        let mut replayed = 0;
+        let mut next = Some(1);
+        while let Some(from) = next {
+            next = log
+                .replay(from, 100_000, &mut |batch| {
+                    replayed += 1;
+                    assert_eq!((batch.position, batch.batch.payload), (replayed, &payload(replayed)[..]));
+                })
+                .unwrap();
+        }
+        assert_eq!(replayed, claim.tail);
+        for position in batches {
+            log.submit(claim.epoch, position, Batch { at: Moment::default(), payload: &payload(position) });
+            assert_eq!(log.completed(), Some(Completion::Durable(position)), "{:?}", log.trouble());
+            log.tend(position * 1000);
+        }
+        log.close();
+    }
+    assert!(fs::read_dir(place.data()).unwrap().count() > 5);
+}
