@@ -291,12 +291,12 @@ class Workq(Client):
 
     def inspect(self, uuids):
         """The jobs of these UUIDs, one answer each: what the server knows of it, or None."""
-        at_once = 200
+        at_once, jobs = 200, []
         for start in range(0, len(uuids), at_once):
             portion = uuids[start : start + at_once]
             self.send(b"".join(b"inspect job %s\r\n" % uuid.encode() for uuid in portion))
-            for _ in portion:
-                yield self.inspected()
+            jobs += [self.inspected() for _ in portion]
+        return jobs
 
     def inspected(self):
         line = self.line()

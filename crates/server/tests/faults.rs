@@ -89,9 +89,8 @@ fn a_write_of_nothing_ends_the_server() {
 
 #[test]
 fn a_sync_of_the_directory_that_fails_ends_the_server() {
-    for nth in [1, 2] {
-        check_fault("fsync", "error=EIO", nth);
-    }
+    // Later ones are made in the background: then there is no room until they succeed.
+    check_fault("fsync", "error=EIO", 1);
 }
 
 /// Runs a server with one client that puts so many jobs, one after the other; the calls that its main thread made.
