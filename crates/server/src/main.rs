@@ -16,6 +16,7 @@ mod run;
 mod serve;
 mod signals;
 mod units;
+mod watch;
 
 use std::process::ExitCode;
 
