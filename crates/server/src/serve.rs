@@ -29,6 +29,9 @@ pub fn serve(arguments: Serve) -> Result<(), Failure> {
     if manual && config.storage != Storage::Memory {
         return Err(Failure::Usage(anyhow!("--clock stdin needs --memory")));
     }
+    if arguments.salvage && config.storage == Storage::Memory {
+        return Err(Failure::Usage(anyhow!("--salvage needs a directory: there is nothing to salvage in memory")));
+    }
     // Transcripts show what happens when it is full, with little.
     if !manual {
         config::check_input(&config.limits).map_err(Failure::Usage)?;

@@ -148,6 +148,11 @@ fn unknown_settings_are_errors_that_name_them() {
     refused(&run_with(&["serve", "--config", "/nonexistent.toml"]), 2, "cannot read /nonexistent.toml");
     refused(&run_with(&["serve", "--memory", "--data", "x"]), 2, "cannot be used with '--data <DIR>'");
     refused(&run_with(&["serve", "--drain-timeout", "5"]), 2, "'5' is no time");
+    refused(&run_with(&["serve", "--fsync", "often"]), 2, "'often' is none of always, interval, interval=TIME, never");
+    refused(&run_with(&["serve", "--segment-size", "4K"]), 2, "segment_size cannot be 4096 bytes");
+    refused(&run_with(&["serve", "--memory", "--salvage"]), 2, "cannot be used with");
+    let ended = run(jobyard().args(["serve", "--salvage"]).env("JOBYARD_MEMORY", "true"));
+    refused(&ended, 2, "--salvage needs a directory");
     refused(&run_with(&["serve", "--clock", "stdin"]), 2, "--clock stdin needs --memory");
 }
 
