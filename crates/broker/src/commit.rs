@@ -45,9 +45,6 @@ pub(crate) struct Commit<L> {
     ahead_ms: Option<i128>,
 }
 
-/// A turn that decided more than this takes in no more commands before it was submitted.
-pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
-
 /// The clocks may differ by so much from what the last batch tells of them.
 const DRIFT_MS_MAX: u128 = 1_000;
 

@@ -5,6 +5,9 @@ use jobyard_log::{FRAME_HEADER_BYTES, Log};
 
 use crate::Broker;
 
+/// What a turn may decide at most, but for its last command.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+
 /// Segments that are kept back from whatever brings something new.
 const RESERVE_SEGMENTS: u64 = 2;
 
@@ -16,6 +19,13 @@ impl<L: Log> Broker<L> {
     #[must_use]
     pub fn disk_full(&self) -> bool {
         self.commit.log.extent().room < RESERVE_SEGMENTS.saturating_mul(self.commit.log.extent().segment_bytes)
+    }
+
+    /// A turn that decided more than this takes in no more commands before it was submitted. With the last command it still
+    /// fits into a segment.
+    pub(crate) fn batch_bytes_max(&self) -> usize {
+        let quarter = self.commit.log.extent().segment_bytes / 4;
+        if quarter == 0 { BATCH_BYTES_MAX } else { BATCH_BYTES_MAX.min(usize::try_from(quarter).unwrap_or(usize::MAX)) }
     }
 
     /// Whether the disk has too little room for this command. What makes room is never refused: the reserve is for it, and for

@@ -6,7 +6,6 @@ use jobyard_protocols::Next;
 
 use crate::Broker;
 use crate::client::Link;
-use crate::commit::BATCH_BYTES_MAX;
 use crate::drain::Stop;
 
 /// A turn that has done so much work, in the engine's units, lets the next begin: some milliseconds.
@@ -67,7 +66,7 @@ impl<L: Log> Broker<L> {
 
     /// Whether this turn has done as much as one should, so that nobody waits for long because of what others ask.
     pub(crate) fn turn_is_full(&self) -> bool {
-        self.turn_work >= TURN_WORK_MAX || self.engine.records().len() >= BATCH_BYTES_MAX
+        self.turn_work >= TURN_WORK_MAX || self.engine.records().len() >= self.batch_bytes_max()
     }
 
     /// There is no whole request left. If none can follow, the session is over.
