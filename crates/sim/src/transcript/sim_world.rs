@@ -7,8 +7,9 @@ use jobyard_engine::ClientId;
 use jobyard_log::MemoryLog;
 
 use super::parse::Setup;
-use super::player::{Cut, splitmix};
+use super::player::Cut;
 use super::world::{Trouble, World};
+use crate::random::splitmix;
 
 /// 2026-01-01T00:00:00Z.
 const START_WALL_MS: i64 = 1_767_225_600_000;
