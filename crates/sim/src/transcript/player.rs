@@ -96,7 +96,8 @@ impl Player<'_> {
                 self.happens(format!("wait {ms}ms"), |world| world.wait(*ms))
             }
             Step::Clock(ms) => self.happens(format!("clock {ms:+}ms"), |world| world.step_clock(*ms)),
-            Step::Restart => self.restart(),
+            Step::Restart => self.start_again("restart", |world| world.restart()),
+            Step::Crash => self.start_again("crash", |world| world.crash()),
             Step::Drain => self.happens("drain".to_owned(), |world| {
                 world.drain()?;
                 world.settle()
@@ -180,11 +181,15 @@ impl Player<'_> {
         })
     }
 
-    fn restart(&mut self) -> Result<(), String> {
-        self.expect_quiet("this restart")?;
+    fn start_again(
+        &mut self,
+        talk: &str,
+        again: impl FnOnce(&mut dyn World) -> Result<(), Trouble>,
+    ) -> Result<(), String> {
+        self.expect_quiet(&format!("this {talk}"))?;
         self.clients.clear();
         self.stopped = false;
-        self.happens("restart".to_owned(), |world| world.restart())
+        self.happens(talk.to_owned(), again)
     }
 
     /// Something happens in the world; what was said is kept, also if it goes wrong.
