@@ -1,6 +1,7 @@
 //! A log that keeps nothing, for a server that is to keep nothing.
 
-use crate::log::{Batch, Claim, Completion, Log, LogError, Position, Replayed};
+use crate::error::LogError;
+use crate::log::{Batch, Claim, Completion, Log, Position, Replayed};
 
 /// A log of which every batch is as durable at once as it will ever be.
 #[derive(Debug, Default)]

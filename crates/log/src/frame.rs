@@ -17,9 +17,11 @@ use crate::log::{Batch, Moment, Position};
 pub const FRAME_HEADER_BYTES: usize = 80;
 
 /// What a frame's header says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// That of the claim under which it was written.
     pub epoch: u64,
+    /// The batch's position.
     pub position: Position,
     /// All up to here was durable when this was written.
     pub proven: Position,
@@ -29,8 +31,10 @@ pub(crate) struct Header {
 
 /// A frame that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame<'a> {
+pub struct Frame<'a> {
+    /// What its header says.
     pub header: Header,
+    /// The batch.
     pub batch: Batch<'a>,
     /// What the next frame's `previous_crc` must be.
     pub crc: u32,
@@ -109,6 +113,18 @@ fn header_crc(header: &[u8]) -> u32 {
     crc32c_append(crc32c(&header[..8]), &header[12..FRAME_HEADER_BYTES])
 }
 
+/// How long the frame at the front of `bytes` says it is, if there is a header there that can be trusted; and that header.
+pub(crate) fn peek(bytes: &[u8], salt: u64) -> Option<(Header, usize)> {
+    let head = bytes.get(..FRAME_HEADER_BYTES)?;
+    let mut fields = Fields(head);
+    if fields.u64() != salt || fields.u32() != header_crc(head) {
+        return None;
+    }
+    let (_, previous_crc, payload_len) = (fields.u32(), fields.u32(), fields.u32());
+    let header = Header { position: fields.u64(), proven: fields.u64(), epoch: fields.u64(), previous_crc };
+    Some((header, FRAME_HEADER_BYTES + payload_len as usize))
+}
+
 /// Reads the frame at the front of `bytes`. Whether it is the right one is for [`follows`] to say.
 pub(crate) fn decode(bytes: &[u8], salt: u64) -> Result<Frame<'_>, Damage> {
     let Some((head, rest)) = bytes.split_at_checked(FRAME_HEADER_BYTES) else {
@@ -152,20 +168,20 @@ pub(crate) fn follows(frame: &Frame<'_>, previous: &Header) -> Result<(), Damage
 }
 
 /// The integers of a header, in order. There are as many bytes as are asked for.
-struct Fields<'a>(&'a [u8]);
+pub(crate) struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
+    pub fn take<const N: usize>(&mut self) -> [u8; N] {
         let (field, rest) = self.0.split_first_chunk().expect("a header holds all its fields");
         self.0 = rest;
         *field
     }
 
-    fn u32(&mut self) -> u32 {
+    pub fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.take())
     }
 
-    fn u64(&mut self) -> u64 {
+    pub fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take())
     }
 }
@@ -191,6 +207,8 @@ mod tests {
         bytes.extend_from_slice(b"what follows");
         let frame = decode(&bytes, 42).unwrap();
         assert_eq!((frame.header, frame.batch, frame.len), (HEADER, BATCH, len));
+        assert_eq!(peek(&bytes, 42), Some((HEADER, len)));
+        assert_eq!(peek(&bytes, 43), None);
     }
 
     #[test]

@@ -4,12 +4,16 @@
 
 mod discard;
 mod disk;
+mod error;
+mod files;
 mod frame;
 mod log;
 mod memory;
 
 pub use discard::Discard;
 pub use disk::{Disk, DiskFile};
-pub use frame::{Damage, FRAME_HEADER_BYTES};
-pub use log::{Batch, Claim, Completion, Extent, Log, LogError, Moment, Position, Replayed};
+pub use error::{LogError, Loss};
+pub use files::{FileLog, Format, Options, SyncMode};
+pub use frame::{Damage, FRAME_HEADER_BYTES, Frame, Header as FrameHeader};
+pub use log::{Batch, Claim, Completion, Extent, Log, Moment, Position, Replayed};
 pub use memory::MemoryLog;

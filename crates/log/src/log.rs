@@ -1,8 +1,6 @@
 //! The seam: what the broker asks of a log, wherever it is kept.
 
-use std::fmt;
-
-use crate::frame::Damage;
+use crate::error::LogError;
 
 /// Where a batch stands in the log: counted from 1, without gaps. 0 is before the first.
 pub type Position = u64;
@@ -135,33 +133,3 @@ pub trait Log {
         None
     }
 }
-
-/// Why a log cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LogError {
-    /// What it holds cannot be trusted.
-    Damaged {
-        /// The file it is in; empty if the log is not in files.
-        file: String,
-        /// Where the damaged batch begins, in bytes.
-        offset: u64,
-        /// What is wrong with it.
-        damage: Damage,
-    },
-}
-
-impl fmt::Display for LogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LogError::Damaged { file, offset, damage } if file.is_empty() => {
-                write!(f, "the log is damaged at byte {offset}: {damage}")
-            }
-            LogError::Damaged { file, offset, damage } => {
-                write!(f, "the log is damaged in {file} at byte {offset}: {damage}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for LogError {}

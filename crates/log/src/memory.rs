@@ -1,7 +1,8 @@
 //! A log in memory: the same frames as on disk, completions as late as asked, and crashes at will.
 
+use crate::error::{LogError, Loss};
 use crate::frame::{self, Header};
-use crate::log::{Batch, Claim, Completion, Log, LogError, Position, Replayed};
+use crate::log::{Batch, Claim, Completion, Log, Position, Replayed};
 
 /// A log that outlives its broker, but not its process.
 #[derive(Clone, Debug)]
@@ -81,7 +82,11 @@ fn walk<'a>(
     while offset < bytes.len() {
         let frame = frame::decode(&bytes[offset..], salt)
             .and_then(|frame| frame::follows(&frame, &previous).map(|()| frame))
-            .map_err(|damage| LogError::Damaged { file: String::new(), offset: offset as u64, damage })?;
+            .map_err(|damage| {
+                let from = previous.position + 1;
+                let loss = Loss { from, to: from, batches: 1, bytes: (bytes.len() - offset) as u64 };
+                LogError::Damaged { file: String::new(), offset: offset as u64, damage, loss }
+            })?;
         if !each(offset, &frame) {
             return Ok(());
         }
@@ -217,7 +222,7 @@ mod tests {
     fn damage_at(log: &mut MemoryLog) -> (u64, Damage) {
         let error = payloads(log, 1).unwrap_err();
         assert_eq!(log.claim(0), Err(error.clone()), "a claim must see it too");
-        let LogError::Damaged { offset, damage, .. } = error;
+        let LogError::Damaged { offset, damage, .. } = error else { panic!("{error}") };
         (offset, damage)
     }
 

@@ -1,0 +1,221 @@
+//! Why a log cannot be used, in words for whoever runs the server.
+
+use std::{fmt, io};
+
+use crate::frame::Damage;
+use crate::log::Position;
+
+/// What can no longer be read, and would be lost if the log were salvaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// The first batch that is unreadable.
+    pub from: Position,
+    /// The last batch that is unreadable.
+    pub to: Position,
+    /// How many batches are unreadable. Some between the first and the last may be whole.
+    pub batches: u64,
+    /// How many bytes they take.
+    pub bytes: u64,
+}
+
+impl Loss {
+    /// This and another loss together.
+    #[must_use]
+    pub fn and(self, other: Loss) -> Loss {
+        if self.batches == 0 {
+            return Loss { bytes: self.bytes + other.bytes, ..other };
+        }
+        if other.batches == 0 {
+            return Loss { bytes: self.bytes + other.bytes, ..self };
+        }
+        Loss {
+            from: self.from.min(other.from),
+            to: self.to.max(other.to),
+            batches: self.batches + other.batches,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Loss { from, to, batches, bytes } = self;
+        match batches {
+            0 => write!(f, "no batch is unreadable"),
+            1 => write!(f, "batch {from} is unreadable ({bytes} bytes)"),
+            _ if to - from + 1 == *batches => write!(f, "batches {from} to {to} are unreadable ({bytes} bytes)"),
+            _ => write!(f, "{batches} batches between {from} and {to} are unreadable ({bytes} bytes)"),
+        }
+    }
+}
+
+/// Why a log cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogError {
+    /// A batch cannot be trusted.
+    Damaged {
+        /// The file it is in; empty if the log is not in files.
+        file: String,
+        /// Where the damaged batch begins, in bytes.
+        offset: u64,
+        /// What is wrong with it.
+        damage: Damage,
+        /// What salvage would lose.
+        loss: Loss,
+    },
+    /// A segment's first bytes do not say what they must.
+    SegmentHeader {
+        /// The segment's file.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A segment that the manifest names is not there.
+    MissingSegment {
+        /// The file that should be there.
+        file: String,
+    },
+    /// There are segments, but no manifest.
+    MissingManifest {
+        /// One of the segments' files.
+        segment: String,
+    },
+    /// The manifest cannot be trusted.
+    Manifest {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The log was written by a newer version.
+    FormatNewer {
+        /// Its format.
+        found: u32,
+        /// The newest format known here.
+        known: u32,
+    },
+    /// The log was written by a version so old that it can no longer be read.
+    FormatOlder {
+        /// Its format.
+        found: u32,
+        /// The oldest format known here.
+        known: u32,
+    },
+    /// What was being read was dropped meanwhile by the server that writes the log.
+    MovedOn {
+        /// The file that is gone.
+        file: String,
+    },
+    /// The disk would not do what was asked of it.
+    Disk {
+        /// What was being done: "write to", "sync".
+        doing: String,
+        /// With which file.
+        file: String,
+        /// What the system said.
+        error: String,
+        /// What kind of error that is.
+        kind: io::ErrorKind,
+    },
+}
+
+impl LogError {
+    pub(crate) fn disk(doing: &str, file: &str, error: &io::Error) -> Self {
+        LogError::Disk { doing: doing.into(), file: file.into(), error: error.to_string(), kind: error.kind() }
+    }
+
+    /// Whether there was no room on the disk.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(self, LogError::Disk { kind: StorageFull | QuotaExceeded | FileTooLarge, .. })
+    }
+}
+
+/// What helps against damage.
+const RESTORE: &str = "Restore the data directory from a backup, or salvage what can be read";
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Damaged { file, offset, damage, loss } => {
+                write!(f, "the log is damaged")?;
+                if !file.is_empty() {
+                    write!(f, " in {file}")?;
+                }
+                write!(f, " at byte {offset}: {damage}; {loss}. {RESTORE}")
+            }
+            LogError::SegmentHeader { file, why } => write!(f, "the log is damaged: {file} {why}. {RESTORE}"),
+            LogError::MissingSegment { file } => {
+                write!(f, "the log is damaged: {file} is missing. Put it back. If it is lost: {RESTORE}")
+            }
+            LogError::MissingManifest { segment } => {
+                write!(
+                    f,
+                    "the file \"manifest\" is missing, but {segment} is there. Put it back. If it is lost: {RESTORE}"
+                )
+            }
+            LogError::Manifest { why } => write!(f, "the file \"manifest\" cannot be trusted: {why}. {RESTORE}"),
+            LogError::FormatNewer { found, known } => write!(
+                f,
+                "the file \"manifest\" says format {found}, and this version knows formats up to {known}: a newer version \
+                 wrote this log. Start that version, or use another data directory"
+            ),
+            LogError::FormatOlder { found, known } => write!(
+                f,
+                "the file \"manifest\" says format {found}, and this version knows formats from {known} on. Start a version \
+                 between the two once: it brings the log up to date"
+            ),
+            LogError::MovedOn { file } => {
+                write!(f, "{file} was dropped by the server while it was being read. Begin again")
+            }
+            LogError::Disk { doing, file, error, .. } => {
+                write!(f, "could not {doing} {file}: {error}. ")?;
+                if self.is_full() {
+                    write!(f, "Make room on the disk and start again")
+                } else {
+                    write!(f, "Check the disk and the permissions of the data directory, then start again")
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_add_up() {
+        let none = Loss::default();
+        let one = Loss { from: 7, to: 7, batches: 1, bytes: 10 };
+        let two = Loss { from: 3, to: 4, batches: 2, bytes: 5 };
+        assert_eq!(none.and(one), one);
+        assert_eq!(one.and(none), one);
+        assert_eq!(one.and(two), Loss { from: 3, to: 7, batches: 3, bytes: 15 });
+        assert_eq!(one.to_string(), "batch 7 is unreadable (10 bytes)");
+        assert_eq!(two.to_string(), "batches 3 to 4 are unreadable (5 bytes)");
+        assert_eq!(one.and(two).to_string(), "3 batches between 3 and 7 are unreadable (15 bytes)");
+    }
+
+    #[test]
+    fn a_message_names_the_file_and_what_to_do() {
+        let file = || "a.log".to_string();
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let loss = Loss { from: 7, to: 7, batches: 1, bytes: 10 };
+        let errors = [
+            LogError::Damaged { file: file(), offset: 4096, damage: Damage::Payload, loss },
+            LogError::SegmentHeader { file: file(), why: "does not match its checksum".into() },
+            LogError::MissingSegment { file: file() },
+            LogError::MissingManifest { segment: file() },
+            LogError::MovedOn { file: file() },
+            LogError::disk("write to", "a.log", &full),
+        ];
+        for error in errors {
+            assert!(error.to_string().contains("a.log"), "{error}");
+        }
+        assert!(LogError::disk("write to", "a.log", &full).to_string().contains("Make room"));
+        assert!(LogError::FormatNewer { found: 3, known: 1 }.to_string().contains("format 3"));
+    }
+}

@@ -1,0 +1,310 @@
+//! The log in files: segments in one directory, a manifest that names them, and spares for those to come.
+//!
+//! What is where, and what must stay true of it, is said in `docs/log-format.md`.
+
+mod claim;
+mod format;
+mod manifest;
+mod replay;
+mod roll;
+mod scan;
+mod segment;
+mod spares;
+mod tail;
+#[cfg(test)]
+mod test_disk;
+#[cfg(test)]
+mod tests;
+mod volume;
+
+use std::collections::VecDeque;
+
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::frame::{self, FRAME_HEADER_BYTES, Header};
+use crate::log::{Batch, Claim, Completion, Extent, Log, Moment, Position, Replayed};
+pub use format::Format;
+use manifest::Manifest;
+use replay::Cursor;
+use segment::{HEADER_BYTES, SegmentHeader};
+use spares::Spares;
+
+/// When what was written is synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// Before a batch is told to be durable.
+    Always,
+    /// So many milliseconds after it was written, at the latest. A power cut may take what was written since.
+    Interval(u64),
+    /// When a segment is full, and at the end. A power cut may take what was written since.
+    Never,
+}
+
+/// How a log is kept.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a segment's file is.
+    pub segment_bytes: u64,
+    /// When what was written is synced.
+    pub sync: SyncMode,
+    /// A random number, not 0, that nobody else knows: with it every frame begins if a new log is made.
+    pub salt_for_new: u64,
+    /// How many segments' room is kept for what must go on when the disk is full.
+    pub reserve_segments: usize,
+    /// Formats before the present one that can be read.
+    pub older: &'static [Format],
+}
+
+impl Options {
+    /// The usual: segments of 16 MiB, each batch synced, a reserve of two segments.
+    #[must_use]
+    pub fn new(salt_for_new: u64) -> Self {
+        let segment_bytes = 16 * 1024 * 1024;
+        Options { segment_bytes, sync: SyncMode::Always, salt_for_new, reserve_segments: 2, older: &[] }
+    }
+
+    /// The shortest segment: a header and one small frame.
+    const SEGMENT_BYTES_MIN: u64 = HEADER_BYTES + 2 * FRAME_HEADER_BYTES as u64;
+
+    fn within_bounds(self) -> Self {
+        let segment_bytes = self.segment_bytes.max(Self::SEGMENT_BYTES_MIN);
+        Options { segment_bytes, salt_for_new: self.salt_for_new.max(1), ..self }
+    }
+}
+
+/// A log in the files of one directory.
+#[derive(Debug)]
+pub struct FileLog<D: Disk> {
+    disk: D,
+    options: Options,
+    /// What is known once the log was claimed.
+    held: Option<Held<D::File>>,
+    spares: Spares,
+    in_flight: Option<Completion>,
+    /// Where the next replay goes on.
+    cursor: Option<Cursor<D::File>>,
+    /// What went wrong. It stays: only another claim may find out what is really there.
+    trouble: Option<LogError>,
+    /// The frame being written.
+    buffer: Vec<u8>,
+}
+
+/// A log that was claimed.
+#[derive(Debug)]
+struct Held<F> {
+    /// As it is on disk.
+    manifest: Manifest,
+    /// All segments; the last is the newest.
+    segments: VecDeque<Segment>,
+    /// The newest segment's file.
+    file: F,
+    /// That file's name.
+    name: String,
+    /// What the next frame must follow.
+    last: Header,
+    /// All up to here is durable.
+    synced: Position,
+    /// When the first batch after that was written, in engine time.
+    unsynced_since: Option<u64>,
+}
+
+/// A segment of the log.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    header: SegmentHeader,
+    /// How long its file is.
+    bytes: u64,
+    /// Up to where it holds frames. Of one before the newest its whole length, until it was replayed.
+    used: u64,
+}
+
+impl<F> Held<F> {
+    fn newest(&self) -> &Segment {
+        self.segments.back().expect("a log has at least one segment")
+    }
+
+    fn newest_mut(&mut self) -> &mut Segment {
+        self.segments.back_mut().expect("a log has at least one segment")
+    }
+}
+
+impl<D: Disk> FileLog<D> {
+    /// The largest buffer that is kept from batch to batch.
+    const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
+
+    /// A log in this directory. Nothing is read or written before it is claimed.
+    pub fn open(disk: D, options: Options) -> Self {
+        let options = options.within_bounds();
+        let spares = Spares::new(options.segment_bytes, options.reserve_segments + 1);
+        let buffer = Vec::new();
+        FileLog { disk, options, held: None, spares, in_flight: None, cursor: None, trouble: None, buffer }
+    }
+
+    /// The directory.
+    pub fn disk(&self) -> &D {
+        &self.disk
+    }
+
+    /// The directory, to be tampered with.
+    pub fn disk_mut(&mut self) -> &mut D {
+        &mut self.disk
+    }
+
+    /// The directory, without the log.
+    pub fn into_disk(self) -> D {
+        self.disk
+    }
+
+    /// Runs what may fail, and remembers if it did.
+    fn attempt<T>(&mut self, attempt: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Option<T> {
+        if self.trouble.is_some() {
+            return None;
+        }
+        match attempt(self) {
+            Ok(done) => Some(done),
+            Err(error) => {
+                self.trouble = Some(error);
+                None
+            }
+        }
+    }
+
+    fn append(&mut self, epoch: u64, expected: Position, batch: &Batch<'_>) -> Result<Completion, LogError> {
+        let len = FRAME_HEADER_BYTES as u64 + batch.payload.len() as u64;
+        match &self.held {
+            Some(held) if held.manifest.epoch == epoch && held.last.position + 1 == expected => {
+                if held.newest().used + len > held.newest().bytes {
+                    self.roll(len, batch.at.engine_ms)?;
+                }
+            }
+            _ => return Ok(Completion::Fenced),
+        }
+        let held = self.held.as_mut().expect("it was there");
+        let previous_crc = held.last.previous_crc;
+        let header = Header { epoch, position: expected, proven: held.synced, previous_crc };
+        self.buffer.clear();
+        let crc = frame::encode(&header, batch, held.manifest.salt, &mut self.buffer);
+        let offset = held.newest().used;
+        volume::write(&mut held.file, &held.name, offset, &self.buffer)?;
+        if self.buffer.capacity() > Self::BUFFER_BYTES_KEPT {
+            self.buffer = Vec::new();
+        }
+        held.newest_mut().used += len;
+        held.last = Header { previous_crc: crc, ..header };
+        held.unsynced_since.get_or_insert(batch.at.engine_ms);
+        if self.options.sync == SyncMode::Always {
+            self.sync()?;
+        } else {
+            self.sync_if_due(batch.at)?;
+        }
+        Ok(Completion::Durable(expected))
+    }
+
+    fn sync_if_due(&mut self, at: Moment) -> Result<(), LogError> {
+        match self.sync_due() {
+            Some(due) if due <= at.engine_ms => self.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    /// When what was written has to be synced.
+    fn sync_due(&self) -> Option<u64> {
+        let since = self.held.as_ref()?.unsynced_since?;
+        match self.options.sync {
+            SyncMode::Always => Some(since),
+            SyncMode::Interval(ms) => Some(since.saturating_add(ms)),
+            SyncMode::Never => None,
+        }
+    }
+
+    /// Makes all that was written durable.
+    fn sync(&mut self) -> Result<(), LogError> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        if held.synced < held.last.position {
+            volume::sync(&mut held.file, &held.name)?;
+            held.synced = held.last.position;
+        }
+        held.unsynced_since = None;
+        Ok(())
+    }
+
+    fn close_clean(&mut self) -> Result<(), LogError> {
+        self.sync()?;
+        self.collect_spare(true, 0);
+        let Some(held) = &self.held else { return Ok(()) };
+        let manifest = Manifest { clean: true, proven: held.last.position, ..held.manifest };
+        self.write_manifest(&manifest)?;
+        // Whoever goes on writing would write to a log that is marked as ended.
+        self.held = None;
+        Ok(())
+    }
+
+    /// Makes this the manifest, if need be in the room of a spare.
+    fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), LogError> {
+        loop {
+            match manifest.write(&mut self.disk) {
+                Err(error) if error.is_full() && self.spares.give_up_one(&mut self.disk)? => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl<D: Disk> Log for FileLog<D> {
+    fn claim(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
+        self.take_over(seen_epoch)
+    }
+
+    fn replay(
+        &mut self,
+        from: Position,
+        bytes: usize,
+        each: &mut dyn FnMut(Replayed<'_>),
+    ) -> Result<Option<Position>, LogError> {
+        self.read_back(from, bytes, each)
+    }
+
+    fn submit(&mut self, epoch: u64, expected_position: Position, batch: Batch<'_>) {
+        assert!(self.in_flight.is_none(), "a batch is in flight already");
+        self.cursor = None;
+        let done = self.attempt(|log| log.append(epoch, expected_position, &batch));
+        self.in_flight = Some(done.unwrap_or(Completion::Unknown));
+    }
+
+    fn completed(&mut self) -> Option<Completion> {
+        self.in_flight.take()
+    }
+
+    fn truncate_before(&mut self, position: Position) {
+        self.attempt(|log| log.drop_before(position));
+    }
+
+    fn extent(&self) -> Extent {
+        let Some(held) = &self.held else {
+            return Extent { bytes: 0, segment_bytes: self.options.segment_bytes, newest_from: 0, room: 0 };
+        };
+        let newest = held.newest();
+        Extent {
+            bytes: held.segments.iter().map(|segment| segment.used).sum(),
+            segment_bytes: self.options.segment_bytes,
+            newest_from: newest.header.first,
+            room: newest.bytes.saturating_sub(newest.used) + self.spares.room(),
+        }
+    }
+
+    fn tend(&mut self, engine_ms: u64) -> Option<u64> {
+        self.held.as_ref()?;
+        let at = Moment { engine_ms, ..Moment::default() };
+        self.attempt(|log| log.sync_if_due(at))?;
+        self.keep_spares(engine_ms);
+        [self.sync_due(), self.spares.retry_due()].into_iter().flatten().min()
+    }
+
+    fn close(&mut self) {
+        self.attempt(Self::close_clean);
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.as_ref().map(ToString::to_string)
+    }
+}

@@ -1,0 +1,236 @@
+//! Taking the log over: finding its end, making sure of it, and tidying up.
+
+use std::collections::VecDeque;
+
+use super::format::CURRENT;
+use super::manifest::Manifest;
+use super::segment::{
+    self, HEADER_BYTES, SegmentHeader, damaged_name_of, id_of, name_of, new_name_of, spare_number_of,
+};
+use super::spares::Spare;
+use super::tail::{self, End};
+use super::{FileLog, Held, Segment, volume};
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::log::Claim;
+
+impl<D: Disk> FileLog<D> {
+    pub(super) fn take_over(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
+        self.forget();
+        let names = volume::names(&self.disk)?;
+        for half_made in names.iter().filter(|name| name.ends_with(".new")) {
+            volume::remove(&mut self.disk, half_made)?;
+        }
+        let notices = Vec::new();
+        let manifest = match Manifest::read(&mut self.disk, CURRENT.version)? {
+            Some(manifest) => manifest,
+            None => self.found(&names)?,
+        };
+        self.hold(manifest, seen_epoch, notices)
+    }
+
+    /// Nothing that was known counts any more.
+    fn forget(&mut self) {
+        self.collect_spare(true, 0);
+        self.held = None;
+        self.cursor = None;
+        self.in_flight = None;
+        self.trouble = None;
+    }
+
+    /// Makes a new log, unless there are segments of one.
+    fn found(&mut self, names: &[String]) -> Result<Manifest, LogError> {
+        for name in names {
+            match id_of(name) {
+                // The manifest comes last: what was made before is in the way of nothing.
+                Some(1) if self.is_unused(name)? => volume::remove(&mut self.disk, name)?,
+                Some(_) => return Err(LogError::MissingManifest { segment: name.clone() }),
+                None => {}
+            }
+        }
+        let (id, salt, format) = (1, self.options.salt_for_new, CURRENT.version);
+        let new_name = new_name_of(id);
+        self.make_now(&new_name, self.options.segment_bytes)?;
+        let mut file = volume::open(&mut self.disk, &new_name)?;
+        let header = SegmentHeader { format, salt, id, first: 1, epoch_before: 0, crc_before: 0, recycled: false };
+        header.write(&mut file, &new_name)?;
+        volume::sync(&mut file, &new_name)?;
+        volume::rename(&mut self.disk, &new_name, &name_of(id))?;
+        volume::sync_directory(&mut self.disk)?;
+        let manifest =
+            Manifest { format, salt, epoch: 0, first: id, newest: id, proven: 0, clean: true, damaged: None };
+        self.write_manifest(&manifest)?;
+        Ok(manifest)
+    }
+
+    /// Whether no frame was ever written to this segment.
+    fn is_unused(&mut self, name: &str) -> Result<bool, LogError> {
+        let file = volume::open(&mut self.disk, name)?;
+        Ok(volume::read_rest(&file, name, HEADER_BYTES)?.iter().all(|byte| *byte == 0))
+    }
+
+    /// Takes over the log that this manifest names.
+    fn hold(&mut self, found: Manifest, seen_epoch: u64, mut notices: Vec<String>) -> Result<Claim, LogError> {
+        let mut segments = self.segments_before_newest(&found)?;
+        let (file, header) = segment::open(&mut self.disk, (CURRENT.version, found.salt, found.newest))?;
+        let end = tail::find(file, &header, CURRENT, found.proven)?;
+        self.find_spares()?;
+        let (last, used) = (end.last, end.used);
+        notices.extend(end.cut.as_ref().map(ToString::to_string));
+        let (file, header, bytes) = if found.clean && end.cut.is_none() {
+            (end.file, header, end.bytes)
+        } else {
+            self.make_sure(&end, header)?
+        };
+        segments.push_back(Segment { header, bytes, used });
+        let epoch = found.epoch.max(seen_epoch).max(last.epoch) + 1;
+        let manifest = Manifest { epoch, proven: last.position, clean: false, ..found };
+        self.write_manifest(&manifest)?;
+        self.tidy(&manifest)?;
+        let claim = Claim {
+            epoch,
+            first: segments[0].header.first,
+            tail: last.position,
+            bytes: segments.iter().map(|segment| segment.used.saturating_sub(HEADER_BYTES)).sum(),
+            notices,
+        };
+        let (name, synced) = (name_of(manifest.newest), last.position);
+        self.held = Some(Held { manifest, segments, file, name, last, synced, unsynced_since: None });
+        self.keep_spares(0);
+        Ok(claim)
+    }
+
+    /// The segments before the newest, as their headers say. What they hold is for replay to check.
+    fn segments_before_newest(&mut self, manifest: &Manifest) -> Result<VecDeque<Segment>, LogError> {
+        let mut segments = VecDeque::new();
+        for id in manifest.first..manifest.newest {
+            let (file, header) = segment::open(&mut self.disk, (CURRENT.version, manifest.salt, id))?;
+            let bytes = volume::bytes(&file, &name_of(id))?;
+            segments.push_back(Segment { header, bytes, used: bytes });
+        }
+        Ok(segments)
+    }
+
+    /// Copies the newest segment's frames to a fresh file that is synced and takes its place: what was read may have been in
+    /// the system's memory only, where a failed sync left it.
+    fn make_sure(
+        &mut self,
+        end: &End<D::File>,
+        header: SegmentHeader,
+    ) -> Result<(D::File, SegmentHeader, u64), LogError> {
+        let bytes = end.bytes.max(self.options.segment_bytes);
+        let header = SegmentHeader { recycled: false, ..header };
+        let spare = if bytes == self.options.segment_bytes { self.spares.pop() } else { None };
+        let copied = match spare {
+            // A spare's room is there already, even if the disk is full.
+            Some(spare) => {
+                let file = volume::open(&mut self.disk, &spare.name)?;
+                copy(file, &spare.name, end, header, bytes).map(|file| (file, spare.name))
+            }
+            None => self.copy_to_new(end, header, bytes),
+        };
+        let name = name_of(header.id);
+        match copied {
+            Ok((file, copy_name)) => {
+                volume::rename(&mut self.disk, &copy_name, &name)?;
+                volume::sync_directory(&mut self.disk)?;
+                Ok((file, header, bytes))
+            }
+            // Without any room the same bytes are written once more to the same place.
+            Err(error) if error.is_full() => {
+                volume::remove(&mut self.disk, &new_name_of(header.id)).or_else(missing_is_fine)?;
+                let file = volume::open(&mut self.disk, &name)?;
+                let bytes = end.bytes;
+                Ok((copy(file, &name, end, header, bytes)?, header, bytes))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn copy_to_new(
+        &mut self,
+        end: &End<D::File>,
+        header: SegmentHeader,
+        bytes: u64,
+    ) -> Result<(D::File, String), LogError> {
+        let name = new_name_of(header.id);
+        loop {
+            let copied = volume::create(&mut self.disk, &name).and_then(|file| copy(file, &name, end, header, bytes));
+            match copied {
+                Err(error) if error.is_full() && self.spares.give_up_one(&mut self.disk)? => {}
+                done => return done.map(|file| (file, name)),
+            }
+        }
+    }
+
+    /// Takes note of the spares that are there; those that do not fit go.
+    fn find_spares(&mut self) -> Result<(), LogError> {
+        let names = volume::names(&self.disk)?;
+        let numbers: Vec<u64> = names.iter().filter_map(|name| spare_number_of(name)).collect();
+        self.spares.reset(numbers.iter().max().map_or(1, |max| max.saturating_add(1)));
+        for name in names.into_iter().filter(|name| spare_number_of(name).is_some()) {
+            let file = volume::open(&mut self.disk, &name)?;
+            if volume::bytes(&file, &name)? == self.options.segment_bytes && self.spares.wants() {
+                self.spares.add(Spare { name, recycled: true });
+            } else {
+                volume::remove(&mut self.disk, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finishes what a crash interrupted: segments that are no part of the log go, or are kept aside if they were salvaged.
+    fn tidy(&mut self, manifest: &Manifest) -> Result<(), LogError> {
+        let names = volume::names(&self.disk)?;
+        let mut tidied = false;
+        for (name, id) in names.iter().filter_map(|name| Some((name, id_of(name)?))) {
+            if (manifest.first..=manifest.newest).contains(&id) {
+                continue;
+            }
+            tidied = true;
+            if manifest.damaged.is_some_and(|(from, to)| (from..=to).contains(&id)) {
+                volume::rename(&mut self.disk, name, &damaged_name_of(id))?;
+            } else if id < manifest.first {
+                let bytes = volume::bytes(&volume::open(&mut self.disk, name)?, name)?;
+                self.let_go(name, bytes)?;
+            } else {
+                // It may hold frames with positions that are still to come: never a spare.
+                volume::remove(&mut self.disk, name)?;
+            }
+        }
+        if tidied { volume::sync_directory(&mut self.disk) } else { Ok(()) }
+    }
+}
+
+fn missing_is_fine(error: LogError) -> Result<(), LogError> {
+    match error {
+        LogError::Disk { kind: std::io::ErrorKind::NotFound, .. } => Ok(()),
+        error => Err(error),
+    }
+}
+
+/// Writes a segment's header and frames, and zeros behind them, and syncs all that.
+fn copy<F: crate::disk::DiskFile>(
+    mut to: F,
+    name: &str,
+    end: &End<F>,
+    header: SegmentHeader,
+    bytes: u64,
+) -> Result<F, LogError> {
+    const PORTION_BYTES: u64 = 1024 * 1024;
+    header.write(&mut to, name)?;
+    let mut portion = vec![0; usize::try_from(PORTION_BYTES.min(end.used)).unwrap_or(0)];
+    let mut at = HEADER_BYTES;
+    while at < end.used {
+        let some = usize::try_from((end.used - at).min(PORTION_BYTES)).unwrap_or(portion.len());
+        let there = volume::read(&end.file, &name_of(header.id), at, &mut portion[..some])?;
+        if there == 0 {
+            break;
+        }
+        volume::write(&mut to, name, at, &portion[..there])?;
+        at += there as u64;
+    }
+    volume::write_zeros(&mut to, name, at, bytes)?;
+    volume::sync(&mut to, name)?;
+    Ok(to)
+}

@@ -1,0 +1,192 @@
+//! The manifest: which segments are the log, in a few lines of text that are replaced whole.
+
+use std::fmt::Write as _;
+
+use crc32c::crc32c;
+
+use super::volume::{self, ReadDisk};
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::log::Position;
+
+/// The file it is in.
+pub(crate) const NAME: &str = "manifest";
+/// The file in which the next one is made.
+const NEW_NAME: &str = "manifest.new";
+/// Longer than any manifest: a file that is longer is none.
+const BYTES_MAX: u64 = 4096;
+
+/// What is the log, and what is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// The format of all its segments.
+    pub format: u32,
+    /// With what every frame begins.
+    pub salt: u64,
+    /// The largest epoch claimed.
+    pub epoch: u64,
+    /// The first segment's id.
+    pub first: u64,
+    /// The newest segment's id. All between the two are part of the log.
+    pub newest: u64,
+    /// All up to here was durable when this was written.
+    pub proven: Position,
+    /// Whether the server ended as it should, and nothing was written since.
+    pub clean: bool,
+    /// Segments that were salvaged, from and to: no part of the log, but to be kept aside.
+    pub damaged: Option<(u64, u64)>,
+}
+
+impl Manifest {
+    pub(crate) fn to_text(self) -> String {
+        let Manifest { format, salt, epoch, first, newest, proven, clean, damaged } = self;
+        let clean = if clean { "yes" } else { "no" };
+        let mut text = format!(
+            "jobyard log\nformat {format}\nsalt {salt:016x}\nepoch {epoch}\nfirst {first}\nnewest {newest}\nproven {proven}\n\
+             clean {clean}\n"
+        );
+        if let Some((from, to)) = damaged {
+            writeln!(text, "damaged {from} {to}").expect("a string takes all");
+        }
+        let crc = crc32c(text.as_bytes());
+        writeln!(text, "crc {crc:08x}").expect("a string takes all");
+        text
+    }
+
+    /// Reads it from text. That the last line is the checksum, and the second the format, holds for every format there will
+    /// be: of one that is not known no more is read.
+    pub(crate) fn from_text(text: &[u8], format_known: u32) -> Result<Manifest, LogError> {
+        let text = std::str::from_utf8(text).map_err(|_| untrusted("it is not text"))?;
+        let crc_at = text.rfind("crc ").ok_or_else(|| untrusted("its last line is not a checksum"))?;
+        let (before, crc) = text.split_at(crc_at);
+        if crc != format!("crc {:08x}\n", crc32c(before.as_bytes())) {
+            return Err(untrusted("it does not match its checksum"));
+        }
+        let mut lines = Lines(before.lines());
+        if lines.0.next() != Some("jobyard log") {
+            return Err(untrusted("it does not begin with \"jobyard log\""));
+        }
+        let format = lines.number("format")?;
+        if format > format_known {
+            return Err(LogError::FormatNewer { found: format, known: format_known });
+        }
+        let salt = u64::from_str_radix(lines.value("salt")?, 16).map_err(|_| untrusted("its salt is no number"))?;
+        let (epoch, first, newest) = (lines.number("epoch")?, lines.number("first")?, lines.number("newest")?);
+        let proven = lines.number("proven")?;
+        let clean = match lines.value("clean")? {
+            "yes" => true,
+            "no" => false,
+            _ => return Err(untrusted("\"clean\" is neither yes nor no")),
+        };
+        let damaged = lines.range("damaged")?;
+        if lines.0.next().is_some() || first == 0 || first > newest || salt == 0 {
+            return Err(untrusted("it says what cannot be"));
+        }
+        Ok(Manifest { format, salt, epoch, first, newest, proven, clean, damaged })
+    }
+
+    /// Reads it from its file, if there is one.
+    pub(crate) fn read<D: ReadDisk>(disk: &mut D, format_known: u32) -> Result<Option<Manifest>, LogError> {
+        let Some(file) = volume::open_if_there(disk, NAME)? else {
+            return Ok(None);
+        };
+        if volume::bytes(&file, NAME)? > BYTES_MAX {
+            return Err(untrusted("it is too long"));
+        }
+        let text = volume::read_rest(&file, NAME, 0)?;
+        Manifest::from_text(&text, format_known).map(Some)
+    }
+
+    /// Makes it the one that counts, durably.
+    pub(crate) fn write<D: Disk>(&self, disk: &mut D) -> Result<(), LogError> {
+        let mut file = volume::create(disk, NEW_NAME)?;
+        volume::write(&mut file, NEW_NAME, 0, self.to_text().as_bytes())?;
+        volume::sync(&mut file, NEW_NAME)?;
+        volume::rename(disk, NEW_NAME, NAME)?;
+        volume::sync_directory(disk)
+    }
+}
+
+fn untrusted(why: &str) -> LogError {
+    LogError::Manifest { why: why.into() }
+}
+
+/// Lines of a word and its value.
+struct Lines<'a>(std::str::Lines<'a>);
+
+impl<'a> Lines<'a> {
+    fn value(&mut self, word: &str) -> Result<&'a str, LogError> {
+        let line = self.0.next().unwrap_or_default();
+        let value = line.strip_prefix(word).and_then(|rest| rest.strip_prefix(' '));
+        value.ok_or_else(|| untrusted(&format!("it has no line \"{word}\" where it must be")))
+    }
+
+    fn number<N: std::str::FromStr>(&mut self, word: &str) -> Result<N, LogError> {
+        self.value(word)?.parse().map_err(|_| untrusted(&format!("\"{word}\" is not followed by a number")))
+    }
+
+    /// Two numbers, if there is one more line.
+    fn range(&mut self, word: &str) -> Result<Option<(u64, u64)>, LogError> {
+        if self.0.clone().next().is_none() {
+            return Ok(None);
+        }
+        let range =
+            self.value(word)?.split_once(' ').and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+        range.map(Some).ok_or_else(|| untrusted(&format!("\"{word}\" is not followed by two numbers")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        Manifest { format: 1, salt: 0xab, epoch: 2, first: 3, newest: 4, proven: 5, clean: true, damaged: Some((1, 2)) }
+    }
+
+    #[test]
+    fn it_comes_back_as_it_was() {
+        for (clean, damaged) in [(true, None), (false, Some((1, 2)))] {
+            let manifest = Manifest { clean, damaged, ..manifest() };
+            assert_eq!(Manifest::from_text(manifest.to_text().as_bytes(), 1), Ok(manifest));
+        }
+        assert!(
+            manifest()
+                .to_text()
+                .starts_with("jobyard log\nformat 1\nsalt 00000000000000ab\nepoch 2\nfirst 3\nnewest 4\n")
+        );
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let text = manifest().to_text().into_bytes();
+        for bit in 0..text.len() * 8 {
+            let mut text = text.clone();
+            text[bit / 8] ^= 1 << (bit % 8);
+            assert!(matches!(Manifest::from_text(&text, 1), Err(LogError::Manifest { .. })), "bit {bit}");
+        }
+        for len in 0..text.len() {
+            assert!(matches!(Manifest::from_text(&text[..len], 1), Err(LogError::Manifest { .. })), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_named_although_the_rest_is_not_understood() {
+        let before = "jobyard log\nformat 7\nmoon full\n";
+        let text = format!("{before}crc {:08x}\n", crc32c(before.as_bytes()));
+        let error = LogError::FormatNewer { found: 7, known: 1 };
+        assert_eq!(Manifest::from_text(text.as_bytes(), 1), Err(error));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let impossible = [
+            Manifest { salt: 0, ..manifest() },
+            Manifest { first: 0, ..manifest() },
+            Manifest { first: 5, ..manifest() },
+        ];
+        for manifest in impossible {
+            assert!(Manifest::from_text(manifest.to_text().as_bytes(), 1).is_err(), "{manifest:?}");
+        }
+    }
+}

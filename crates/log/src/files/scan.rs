@@ -1,0 +1,74 @@
+//! Reading a segment's frames one after the other, in large reads and without copying.
+
+use super::format::Format;
+use super::volume::{self, ReadFile};
+use crate::error::LogError;
+use crate::frame::{Damage, Frame};
+
+/// How much is read at once, at least.
+const WINDOW_BYTES: usize = 1024 * 1024;
+
+/// A segment's file, and the part of it that was read.
+#[derive(Debug)]
+pub(crate) struct Scan<F> {
+    pub file: F,
+    pub name: String,
+    /// How long the file was at the beginning.
+    pub bytes: u64,
+    format: Format,
+    salt: u64,
+    window: Vec<u8>,
+    /// Where in the file the window begins.
+    base: u64,
+    /// Where in the window the next frame begins.
+    at: usize,
+}
+
+impl<F: ReadFile> Scan<F> {
+    pub fn new(file: F, name: String, offset: u64, format: Format, salt: u64) -> Result<Self, LogError> {
+        let bytes = volume::bytes(&file, &name)?;
+        Ok(Scan { file, name, bytes, format, salt, window: Vec::new(), base: offset, at: 0 })
+    }
+
+    /// Where in the file the next frame begins.
+    pub fn offset(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// The next frame, or what is wrong with it. It stays the next one.
+    pub fn frame(&mut self) -> Result<Result<Frame<'_>, Damage>, LogError> {
+        self.fill(self.format.header_bytes)?;
+        if let Some((_, len)) = (self.format.peek)(&self.window[self.at..], self.salt) {
+            self.fill(len)?;
+        }
+        Ok((self.format.decode)(&self.window[self.at..], self.salt))
+    }
+
+    /// Goes on behind the next frame, which is so long.
+    pub fn pass(&mut self, len: usize) {
+        self.at += len;
+    }
+
+    /// What follows, to the end of the file.
+    pub fn rest(&self) -> Result<Vec<u8>, LogError> {
+        volume::read_rest(&self.file, &self.name, self.offset())
+    }
+
+    /// Has so many bytes in the window, unless the file ends before.
+    fn fill(&mut self, wanted: usize) -> Result<(), LogError> {
+        let there = self.window.len() - self.at;
+        if there >= wanted {
+            return Ok(());
+        }
+        self.window.copy_within(self.at.., 0);
+        self.base += self.at as u64;
+        self.at = 0;
+        let left = usize::try_from(self.bytes.saturating_sub(self.base)).unwrap_or(usize::MAX);
+        let target = wanted.max(WINDOW_BYTES).min(left).max(there);
+        self.window.resize(target, 0);
+        self.window.shrink_to(target.max(WINDOW_BYTES));
+        let more = volume::read(&self.file, &self.name, self.base + there as u64, &mut self.window[there..])?;
+        self.window.truncate(there + more);
+        Ok(())
+    }
+}

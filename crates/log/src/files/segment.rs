@@ -1,0 +1,195 @@
+//! A segment's file: what it is called, and its first block, which says where it belongs.
+
+use crc32c::crc32c;
+
+use super::volume::{self, ReadDisk, ReadFile};
+use crate::disk::DiskFile;
+use crate::error::LogError;
+use crate::frame::{Fields, Header};
+use crate::log::Position;
+
+/// Bytes before a segment's first frame: one block of every disk there is, so that no frame shares it.
+pub(crate) const HEADER_BYTES: u64 = 4096;
+const HEADER_LEN: usize = 4096;
+const CRC_AT: usize = HEADER_LEN - 4;
+const MAGIC: [u8; 8] = *b"JYSEG\0\0\0";
+
+/// What a segment's first block says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The format of its frames.
+    pub format: u32,
+    /// With what each of its frames begins.
+    pub salt: u64,
+    /// Its id.
+    pub id: u64,
+    /// The position of its first batch.
+    pub first: Position,
+    /// The epoch of the batch before that.
+    pub epoch_before: u64,
+    /// The header CRC of the batch before that.
+    pub crc_before: u32,
+    /// Whether its file was one of another segment before, and may hold what that one held.
+    pub recycled: bool,
+}
+
+impl SegmentHeader {
+    /// What its first frame must follow: as [`crate::frame::follows`] wants it.
+    pub(crate) fn before(&self) -> Header {
+        let position = self.first - 1;
+        Header { epoch: self.epoch_before, position, proven: position, previous_crc: self.crc_before }
+    }
+
+    /// The block: magic 8, format 4, recycled 4, salt 8, id 8, first position 8, epoch before 8, CRC before 4, zeros, and in
+    /// the last 4 bytes the CRC32C of all before them. All integers are little-endian.
+    pub(crate) fn to_block(self) -> Vec<u8> {
+        let mut block = Vec::with_capacity(HEADER_LEN);
+        block.extend_from_slice(&MAGIC);
+        block.extend_from_slice(&self.format.to_le_bytes());
+        block.extend_from_slice(&u32::from(self.recycled).to_le_bytes());
+        block.extend_from_slice(&self.salt.to_le_bytes());
+        block.extend_from_slice(&self.id.to_le_bytes());
+        block.extend_from_slice(&self.first.to_le_bytes());
+        block.extend_from_slice(&self.epoch_before.to_le_bytes());
+        block.extend_from_slice(&self.crc_before.to_le_bytes());
+        block.resize(CRC_AT, 0);
+        let crc = crc32c(&block);
+        block.extend_from_slice(&crc.to_le_bytes());
+        block
+    }
+
+    fn from_block(block: &[u8]) -> Result<SegmentHeader, &'static str> {
+        if block.len() < HEADER_LEN {
+            return Err("is shorter than a segment's header");
+        }
+        let mut fields = Fields(block);
+        if fields.take() != MAGIC {
+            return Err("does not begin as a segment does");
+        }
+        if Fields(&block[CRC_AT..]).u32() != crc32c(&block[..CRC_AT]) {
+            return Err("has a header that does not match its checksum");
+        }
+        let (format, recycled) = (fields.u32(), fields.u32() != 0);
+        let (salt, id, first, epoch_before) = (fields.u64(), fields.u64(), fields.u64(), fields.u64());
+        if first == 0 {
+            return Err("has a header that says what cannot be");
+        }
+        Ok(SegmentHeader { format, salt, id, first, epoch_before, crc_before: fields.u32(), recycled })
+    }
+
+    /// Reads a segment's header, whatever segment that is.
+    pub(crate) fn read<F: ReadFile>(file: &F, name: &str) -> Result<SegmentHeader, LogError> {
+        let mut block = [0; HEADER_LEN];
+        let there = volume::read(file, name, 0, &mut block)?;
+        SegmentHeader::from_block(&block[..there]).map_err(|why| wrong(name, why))
+    }
+
+    /// Whether it is the header of this segment of the log.
+    pub(crate) fn check(&self, format: u32, salt: u64, id: u64) -> Result<(), LogError> {
+        let name = name_of(id);
+        if self.id != id {
+            return Err(wrong(&name, &format!("has the header of segment {}", self.id)));
+        }
+        if self.salt != salt {
+            return Err(wrong(&name, "belongs to another log"));
+        }
+        if self.format != format {
+            return Err(wrong(&name, &format!("is of format {}, the log of format {format}", self.format)));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write<F: DiskFile>(self, file: &mut F, name: &str) -> Result<(), LogError> {
+        volume::write(file, name, 0, &self.to_block())
+    }
+}
+
+fn wrong(file: &str, why: &str) -> LogError {
+    LogError::SegmentHeader { file: file.into(), why: why.into() }
+}
+
+/// Opens a segment of the log and checks that it is the right one.
+pub(crate) fn open<D: ReadDisk>(
+    disk: &mut D,
+    (format, salt, id): (u32, u64, u64),
+) -> Result<(D::File, SegmentHeader), LogError> {
+    let name = name_of(id);
+    let file = volume::open_if_there(disk, &name)?.ok_or(LogError::MissingSegment { file: name.clone() })?;
+    let header = SegmentHeader::read(&file, &name)?;
+    header.check(format, salt, id)?;
+    Ok((file, header))
+}
+
+/// The name of a segment's file.
+pub(crate) fn name_of(id: u64) -> String {
+    format!("{id:020}.log")
+}
+
+/// The name under which a segment's file is made.
+pub(crate) fn new_name_of(id: u64) -> String {
+    format!("{id:020}.new")
+}
+
+/// The name of a segment's file that is kept aside.
+pub(crate) fn damaged_name_of(id: u64) -> String {
+    format!("damaged-{id:020}.log")
+}
+
+/// Which segment's file this is, if it is one.
+pub(crate) fn id_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".log")?;
+    let right = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if right { digits.parse().ok() } else { None }
+}
+
+/// Which spare this is, if it is one.
+pub(crate) fn spare_number_of(name: &str) -> Option<u64> {
+    name.strip_prefix("spare-")?.strip_suffix(".log")?.parse().ok()
+}
+
+/// The name of a spare.
+pub(crate) fn spare_name_of(number: u64) -> String {
+    format!("spare-{number}.log")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: SegmentHeader =
+        SegmentHeader { format: 1, salt: 42, id: 7, first: 100, epoch_before: 3, crc_before: 99, recycled: true };
+
+    #[test]
+    fn a_header_comes_back_as_it_was() {
+        let block = HEADER.to_block();
+        assert_eq!(block.len() as u64, HEADER_BYTES);
+        assert_eq!(SegmentHeader::from_block(&block), Ok(HEADER));
+        assert_eq!(HEADER.check(1, 42, 7), Ok(()));
+        for (format, salt, id) in [(2, 42, 7), (1, 43, 7), (1, 42, 8)] {
+            assert!(HEADER.check(format, salt, id).is_err());
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let block = HEADER.to_block();
+        for bit in 0..block.len() * 8 {
+            let mut block = block.clone();
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert!(SegmentHeader::from_block(&block).is_err(), "bit {bit}");
+        }
+        assert!(SegmentHeader::from_block(&block[..HEADER_LEN - 1]).is_err());
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        assert_eq!(name_of(7), "00000000000000000007.log");
+        assert_eq!(id_of(&name_of(u64::MAX)), Some(u64::MAX));
+        for other in ["7.log", "0000000000000000000x.log", "99999999999999999999.log", &damaged_name_of(7), "manifest"]
+        {
+            assert_eq!(id_of(other), None, "{other}");
+        }
+        assert_eq!(spare_number_of(&spare_name_of(12)), Some(12));
+        assert_eq!(spare_number_of(&name_of(12)), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Files made ahead of need, so that appending never waits for the disk to find room, and room is known before it is needed.
+
+use super::FileLog;
+use super::segment::{HEADER_BYTES, spare_name_of};
+use super::volume;
+use crate::disk::Disk;
+use crate::error::LogError;
+
+/// How long to wait before a spare that could not be made is tried again.
+const RETRY_MS: u64 = 1000;
+
+/// A file as long as a segment that is none yet.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub name: String,
+    /// Whether it may hold what a segment held.
+    pub recycled: bool,
+}
+
+/// Those there are, and those to come.
+#[derive(Debug)]
+pub(super) struct Spares {
+    segment_bytes: u64,
+    wanted: usize,
+    ready: Vec<Spare>,
+    /// The one being made: under which name, and which it gets then.
+    coming: Option<(String, String)>,
+    next_number: u64,
+    /// When to try again, in engine time, since the last one could not be made.
+    retry_at: Option<u64>,
+}
+
+impl Spares {
+    pub fn new(segment_bytes: u64, wanted: usize) -> Self {
+        Spares { segment_bytes, wanted, ready: Vec::new(), coming: None, next_number: 1, retry_at: None }
+    }
+
+    /// Begins anew, with numbers from this one on.
+    pub fn reset(&mut self, next_number: u64) {
+        *self = Spares { next_number, ..Spares::new(self.segment_bytes, self.wanted) };
+    }
+
+    /// What a spare's segment holds.
+    pub fn capacity(&self) -> u64 {
+        self.segment_bytes - HEADER_BYTES
+    }
+
+    /// How much is sure to find room in spares. Unless the disk was found full, those to come are as good as there. If it
+    /// was, one spare is kept back: its room may be needed for the manifest.
+    pub fn room(&self) -> u64 {
+        let spares = if self.retry_at.is_some() { self.ready.len().saturating_sub(1) } else { self.wanted };
+        spares as u64 * self.capacity()
+    }
+
+    pub fn retry_due(&self) -> Option<u64> {
+        if self.coming.is_some() { None } else { self.retry_at }
+    }
+
+    /// A name that no spare has.
+    pub fn new_name(&mut self) -> String {
+        let name = spare_name_of(self.next_number);
+        self.next_number += 1;
+        name
+    }
+
+    /// Whether a file that is no longer needed should become one.
+    pub fn wants(&self) -> bool {
+        self.ready.len() + usize::from(self.coming.is_some()) < self.wanted
+    }
+
+    pub fn add(&mut self, spare: Spare) {
+        self.ready.push(spare);
+        if self.ready.len() >= self.wanted {
+            self.retry_at = None;
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<Spare> {
+        self.ready.pop()
+    }
+
+    /// Removes a spare, so that something else finds room. Says whether there was one.
+    pub fn give_up_one<D: Disk>(&mut self, disk: &mut D) -> Result<bool, LogError> {
+        let Some(spare) = self.ready.pop() else { return Ok(false) };
+        volume::remove(disk, &spare.name)?;
+        self.retry_at.get_or_insert(0);
+        Ok(true)
+    }
+}
+
+impl<D: Disk> FileLog<D> {
+    /// Takes note of what became of the spare being made. If `wait`, waits until that is known.
+    pub(super) fn collect_spare(&mut self, wait: bool, engine_ms: u64) {
+        if self.spares.coming.is_none() {
+            return;
+        }
+        let Some(done) = self.disk.prepared(wait) else { return };
+        let Some((made, name)) = self.spares.coming.take() else { return };
+        // Under its own name it is whole: one that a crash left half made has the other name, and goes at the next start.
+        match done.and_then(|()| self.disk.rename(&made, &name)) {
+            Ok(()) => {
+                self.spares.retry_at = None;
+                self.spares.add(Spare { name, recycled: false });
+            }
+            Err(_) => self.spares.retry_at = Some(engine_ms.saturating_add(RETRY_MS)),
+        }
+    }
+
+    fn begin_spare(&mut self) {
+        let name = self.spares.new_name();
+        let made = name.replace(".log", ".new");
+        self.disk.prepare(&made, self.spares.segment_bytes);
+        self.spares.coming = Some((made, name));
+    }
+
+    /// Has spares made, one after the other, as many as are wanted.
+    pub(super) fn keep_spares(&mut self, engine_ms: u64) {
+        loop {
+            self.collect_spare(false, engine_ms);
+            let due = self.spares.retry_at.is_none_or(|at| at <= engine_ms);
+            if self.spares.coming.is_some() || !self.spares.wants() || !due {
+                return;
+            }
+            self.begin_spare();
+        }
+    }
+
+    /// A spare, even if it has to be made now.
+    pub(super) fn take_spare(&mut self, engine_ms: u64) -> Result<Spare, LogError> {
+        self.collect_spare(self.spares.ready.is_empty(), engine_ms);
+        if let Some(spare) = self.spares.pop() {
+            return Ok(spare);
+        }
+        let name = self.spares.new_name();
+        self.make_now(&name, self.spares.segment_bytes)?;
+        Ok(Spare { name, recycled: false })
+    }
+
+    /// Makes a file of zeros and waits for it.
+    pub(super) fn make_now(&mut self, name: &str, bytes: u64) -> Result<(), LogError> {
+        self.collect_spare(true, 0);
+        self.disk.prepare(name, bytes);
+        let made = self.disk.prepared(true).unwrap_or_else(|| Err(std::io::Error::other("nothing came of it")));
+        made.map_err(|error| LogError::disk("make", name, &error))
+    }
+}

@@ -1,0 +1,154 @@
+//! Where the log ends: what was being written when the server ended is told from damage.
+
+use std::fmt;
+
+use super::format::Format;
+use super::scan::Scan;
+use super::segment::{HEADER_BYTES, SegmentHeader, name_of};
+use super::volume::ReadFile;
+use crate::error::{LogError, Loss};
+use crate::frame::{self, Damage, Header};
+use crate::log::Position;
+
+/// Where the newest segment's frames end.
+pub(crate) struct End<F> {
+    pub file: F,
+    /// What the next frame must follow.
+    pub last: Header,
+    /// Up to where the file is used.
+    pub used: u64,
+    /// How long the file is.
+    pub bytes: u64,
+    /// What is behind that and was never durable.
+    pub cut: Option<Cut>,
+}
+
+/// What is cut off the log's end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The newest segment's file.
+    pub file: String,
+    /// From here on.
+    pub offset: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// What is wrong with the first batch of it.
+    pub damage: Damage,
+    /// How many batches behind that one are whole. None of them proves that the first was ever durable.
+    pub whole: u64,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cut { file, offset, bytes, damage, whole } = self;
+        write!(f, "cut {bytes} bytes off the end of {file} at byte {offset}: {damage}; it was never synced")?;
+        if *whole > 0 {
+            write!(f, "; {whole} whole batches behind it were cut too, for they were not synced either")?;
+        }
+        Ok(())
+    }
+}
+
+/// Walks the newest segment's frames to their end.
+///
+/// A bad frame is the end if nothing behind it, nor the manifest, says that it was durable; otherwise it is damage.
+pub(crate) fn find<F: ReadFile>(
+    file: F,
+    header: &SegmentHeader,
+    format: Format,
+    proven: Position,
+) -> Result<End<F>, LogError> {
+    let name = name_of(header.id);
+    let mut scan = Scan::new(file, name, HEADER_BYTES, format, header.salt)?;
+    let mut last = header.before();
+    let damage = loop {
+        let frame = scan.frame()?.and_then(|frame| frame::follows(&frame, &last).map(|()| frame));
+        match frame {
+            Ok(frame) => {
+                last = Header { previous_crc: frame.crc, ..frame.header };
+                let len = frame.len;
+                scan.pass(len);
+            }
+            Err(damage) => break damage,
+        }
+    };
+    let rest = scan.rest()?;
+    let used = scan.offset();
+    let seen = look_behind(&rest, format, header.salt, last.position + 1);
+    if let Some(to) = seen.proven.max((proven > last.position).then_some(proven)) {
+        let loss = loss_of(last.position + 1, to, &seen, &rest);
+        return Err(LogError::Damaged { file: scan.name, offset: used, damage, loss });
+    }
+    let bytes = cut_bytes(&rest, &seen, format, header, last.position + 1);
+    let cut = (bytes > 0).then_some(Cut { file: scan.name, offset: used, bytes, damage, whole: seen.whole });
+    Ok(End { file: scan.file, last, used, bytes: scan.bytes, cut })
+}
+
+/// What is behind the end of the frames.
+#[derive(Default)]
+struct Behind {
+    /// The largest position from the expected one on that some frame says was durable.
+    proven: Option<Position>,
+    /// The first frame that is later than the expected one: its position and where it begins.
+    next: Option<(Position, usize)>,
+    /// How many frames from the expected position on are whole.
+    whole: u64,
+    /// Where the last frame from the expected position on says that it ends.
+    end: usize,
+}
+
+/// Looks for frames from position `expected` on, wherever they begin.
+///
+/// What a recycled file held before has positions before `expected`. A header that can be trusted proves what it says even
+/// if its payload is torn.
+fn look_behind(rest: &[u8], format: Format, salt: u64, expected: Position) -> Behind {
+    let mut behind = Behind::default();
+    for at in salts(rest, salt) {
+        let Some((header, len)) = (format.peek)(&rest[at..], salt) else { continue };
+        if header.position < expected {
+            continue;
+        }
+        if header.proven >= expected {
+            behind.proven = behind.proven.max(Some(header.proven));
+        }
+        if header.position > expected && behind.next.is_none() {
+            behind.next = Some((header.position, at));
+        }
+        if (format.decode)(&rest[at..], salt).is_ok() {
+            behind.whole += 1;
+        }
+        behind.end = behind.end.max(rest.len().min(at + len));
+    }
+    behind
+}
+
+/// Every place at which the salt stands.
+pub(crate) fn salts(bytes: &[u8], salt: u64) -> impl Iterator<Item = usize> {
+    let salt = salt.to_le_bytes();
+    bytes.windows(salt.len()).enumerate().filter(move |(_, window)| *window == salt).map(|(at, _)| at)
+}
+
+fn loss_of(from: Position, proven: Position, seen: &Behind, rest: &[u8]) -> Loss {
+    let (to, bytes) = match seen.next {
+        Some((position, at)) => (position - 1, at),
+        None => (proven, written_bytes(rest)),
+    };
+    Loss { from, to, batches: to - from + 1, bytes: bytes as u64 }
+}
+
+/// Up to where something was written, if the file held zeros before.
+fn written_bytes(rest: &[u8]) -> usize {
+    rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+/// How many bytes behind the end are no rest of what the file held before, but of what was being written.
+fn cut_bytes(rest: &[u8], seen: &Behind, format: Format, header: &SegmentHeader, expected: Position) -> u64 {
+    let bytes = if header.recycled {
+        let old = || (format.peek)(rest, header.salt).is_some_and(|(header, _)| header.position < expected);
+        let begun = rest.starts_with(&header.salt.to_le_bytes()) && !old();
+        if begun { seen.end.max(format.header_bytes.min(rest.len())) } else { seen.end }
+    } else {
+        written_bytes(rest)
+    };
+    bytes as u64
+}

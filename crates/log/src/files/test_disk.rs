@@ -1,0 +1,212 @@
+//! A disk in memory for tests: every operation is counted, any may fail, writes may be short, and room may be short.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+
+use crate::disk::{Disk, DiskFile};
+
+#[derive(Debug)]
+pub(super) struct State {
+    files: BTreeMap<String, Rc<RefCell<Vec<u8>>>>,
+    /// How many operations there were.
+    pub operations: usize,
+    /// Which operation fails.
+    pub fails_at: Option<(usize, io::ErrorKind)>,
+    /// At most so many bytes are written at once.
+    pub write_bytes_max: usize,
+    /// How many bytes there may be in all files together.
+    pub room: usize,
+    /// Syncs of files.
+    pub syncs: usize,
+    /// How many bytes were read.
+    pub read_bytes: usize,
+    /// Whether preparing takes until someone waits for it.
+    pub slow: bool,
+    preparing: Option<(String, u64)>,
+}
+
+/// The disk. Clones are the same disk.
+#[derive(Clone, Debug)]
+pub(super) struct TestDisk(Rc<RefCell<State>>);
+
+#[derive(Clone, Debug)]
+pub(super) struct TestFile {
+    disk: TestDisk,
+    bytes: Rc<RefCell<Vec<u8>>>,
+}
+
+impl TestDisk {
+    pub fn new() -> Self {
+        TestDisk(Rc::new(RefCell::new(State {
+            files: BTreeMap::new(),
+            operations: 0,
+            fails_at: None,
+            write_bytes_max: usize::MAX,
+            room: usize::MAX,
+            syncs: 0,
+            read_bytes: 0,
+            slow: false,
+            preparing: None,
+        })))
+    }
+
+    pub fn state(&self) -> std::cell::RefMut<'_, State> {
+        self.0.borrow_mut()
+    }
+
+    /// What is there now, on a disk of its own.
+    pub fn copy(&self) -> TestDisk {
+        let copy = TestDisk::new();
+        for (name, bytes) in &self.0.borrow().files {
+            copy.put(name, &bytes.borrow());
+        }
+        copy
+    }
+
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        self.0.borrow_mut().files.insert(name.into(), Rc::new(RefCell::new(bytes.to_vec())));
+    }
+
+    pub fn get(&self, name: &str) -> Vec<u8> {
+        self.0.borrow().files[name].borrow().clone()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.0.borrow().files.keys().cloned().collect()
+    }
+
+    /// Names and contents.
+    pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+        self.names().into_iter().map(|name| (name.clone(), self.get(&name))).collect()
+    }
+
+    pub fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let bytes = Rc::clone(&self.0.borrow().files[name]);
+        change(&mut bytes.borrow_mut());
+    }
+
+    pub fn remove_now(&self, name: &str) {
+        self.0.borrow_mut().files.remove(name);
+    }
+
+    fn step(&self) -> io::Result<()> {
+        let mut state = self.0.borrow_mut();
+        state.operations += 1;
+        match state.fails_at {
+            Some((at, kind)) if at == state.operations => Err(kind.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn free(&self) -> usize {
+        let state = self.0.borrow();
+        let used: usize = state.files.values().map(|bytes| bytes.borrow().len()).sum();
+        state.room.saturating_sub(used)
+    }
+
+    fn file(&self, name: &str) -> io::Result<Rc<RefCell<Vec<u8>>>> {
+        self.0.borrow().files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Disk for TestDisk {
+    type File = TestFile;
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.step()?;
+        Ok(self.names())
+    }
+
+    fn open(&mut self, name: &str) -> io::Result<TestFile> {
+        self.step()?;
+        Ok(TestFile { disk: self.clone(), bytes: self.file(name)? })
+    }
+
+    fn create(&mut self, name: &str) -> io::Result<TestFile> {
+        self.step()?;
+        self.put(name, &[]);
+        Ok(TestFile { disk: self.clone(), bytes: self.file(name)? })
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.step()?;
+        let bytes = self.file(from)?;
+        let mut state = self.0.borrow_mut();
+        state.files.remove(from);
+        state.files.insert(to.into(), bytes);
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.step()?;
+        self.file(name)?;
+        self.remove_now(name);
+        Ok(())
+    }
+
+    fn sync_directory(&mut self) -> io::Result<()> {
+        self.step()
+    }
+
+    fn prepare(&mut self, name: &str, bytes: u64) {
+        let before = self.0.borrow_mut().preparing.replace((name.into(), bytes));
+        assert_eq!(before, None, "one at a time");
+    }
+
+    fn prepared(&mut self, wait: bool) -> Option<io::Result<()>> {
+        if self.0.borrow().slow && !wait {
+            return None;
+        }
+        let (name, bytes) = self.0.borrow_mut().preparing.take()?;
+        let bytes = usize::try_from(bytes).unwrap();
+        let done = self.step().and_then(|()| {
+            if bytes > self.free() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.put(&name, &vec![0; bytes]);
+            Ok(())
+        });
+        Some(done)
+    }
+}
+
+impl DiskFile for TestFile {
+    fn bytes(&self) -> io::Result<u64> {
+        self.disk.step()?;
+        Ok(self.bytes.borrow().len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.disk.step()?;
+        let bytes = self.bytes.borrow();
+        let from = usize::try_from(offset).unwrap().min(bytes.len());
+        let some = into.len().min(bytes.len() - from);
+        into[..some].copy_from_slice(&bytes[from..from + some]);
+        self.disk.state().read_bytes += some;
+        Ok(some)
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        self.disk.step()?;
+        let some = bytes.len().min(self.disk.state().write_bytes_max);
+        let offset = usize::try_from(offset).unwrap();
+        let growth = (offset + some).saturating_sub(self.bytes.borrow().len());
+        if growth > self.disk.free() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let mut file = self.bytes.borrow_mut();
+        if file.len() < offset + some {
+            file.resize(offset + some, 0);
+        }
+        file[offset..offset + some].copy_from_slice(&bytes[..some]);
+        Ok(some)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.disk.step()?;
+        self.disk.state().syncs += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! What was being written is cut off; what was durable and is damaged is refused.
+
+use super::*;
+use crate::files::segment::{HEADER_BYTES, name_of};
+use crate::frame::{Damage, FRAME_HEADER_BYTES};
+
+/// A log of two segments that was never closed, where the newest one's last frame begins, and where it ends.
+fn two_segments() -> (TestDisk, String, usize, usize) {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=7);
+    let newest = log.held.as_ref().unwrap().newest();
+    assert_eq!((newest.header.id, newest.header.first), (2, 5), "the test counts on it");
+    let end = usize::try_from(newest.used).unwrap();
+    (disk, name_of(2), end - FRAME_HEADER_BYTES - payload(7).len(), end)
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_reported_whatever_is_left_of_it() {
+    let (whole, newest, from, end) = two_segments();
+    for left in from..end {
+        for shorter in [true, false] {
+            let disk = whole.copy();
+            disk.change(&newest, |bytes| {
+                if shorter {
+                    bytes.truncate(left);
+                } else {
+                    bytes[left..].fill(0);
+                }
+            });
+            let (claim, seen) = recovered(&disk).unwrap();
+            assert_eq!((claim.tail, claim.epoch), (6, 2));
+            assert_eq!(seen, expected(1..=6));
+            assert_eq!(claim.notices.len(), usize::from(left > from), "{left}: {:?}", claim.notices);
+            assert!(claim.notices.iter().all(|notice| notice.contains(&format!("{newest} at byte {from}"))));
+            let (mut log, claim) = claimed(&disk, options());
+            assert_eq!((claim.tail, claim.notices.len()), (6, 0), "recovering twice equals recovering once");
+            append(&mut log, claim.epoch, 7..=9);
+            assert_eq!(recovered(&disk).unwrap().1, expected(1..=9));
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_the_last_batch_cuts_it_and_every_other_is_refused() {
+    let (whole, newest, from, end) = two_segments();
+    for (name, bytes) in whole.contents().iter().filter(|(name, _)| name.starts_with('0')) {
+        let used = if *name == newest { end } else { bytes.len() - 160 };
+        for bit in 0..used * 8 {
+            let disk = whole.copy();
+            disk.change(name, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+            let found = recovered(&disk);
+            if *name == newest && bit / 8 >= from {
+                let (claim, seen) = found.unwrap();
+                assert_eq!((claim.tail, claim.notices.len()), (6, 1), "bit {bit}");
+                assert_eq!(seen, expected(1..=6));
+                continue;
+            }
+            let error = found.unwrap_err();
+            assert!(error.to_string().contains(name), "bit {bit}: {error}");
+            match error {
+                LogError::SegmentHeader { .. } => assert!(bit / 8 < 4096),
+                LogError::Damaged { offset, .. } => assert!(offset <= (bit / 8) as u64 && offset >= HEADER_BYTES),
+                error => panic!("{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_clean_end_leaves_no_doubt_about_the_last_batch() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=2);
+    log.close();
+    let at = 4096 + FRAME_HEADER_BYTES + payload(1).len();
+    disk.change(&name_of(1), |bytes| bytes[at + 100] ^= 1);
+    let LogError::Damaged { file, offset, damage, loss } = recovered(&disk).unwrap_err() else { panic!() };
+    assert_eq!((file, offset, damage), (name_of(1), at as u64, Damage::Payload));
+    assert_eq!((loss.from, loss.to, loss.batches), (2, 2, 1));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=20);
+    for id in 1..=4 {
+        let disk = disk.copy();
+        disk.remove_now(&name_of(id));
+        assert_eq!(recovered(&disk), Err(LogError::MissingSegment { file: name_of(id) }));
+    }
+    disk.remove_now("manifest");
+    let before = disk.contents();
+    assert_eq!(recovered(&disk), Err(LogError::MissingManifest { segment: name_of(1) }));
+    assert_eq!(disk.contents(), before);
+}
+
+#[test]
+fn a_segment_in_the_place_of_another_is_refused() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=20);
+    disk.put(&name_of(2), &disk.get(&name_of(3)));
+    let error = recovered(&disk).unwrap_err().to_string();
+    assert!(error.contains(&name_of(2)) && error.contains("segment 3"), "{error}");
+}
+
+#[test]
+fn a_newer_format_is_refused_and_nothing_touched() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=2);
+    let manifest = crate::files::Manifest { format: 9, ..log.held.as_ref().unwrap().manifest };
+    disk.put("manifest", manifest.to_text().as_bytes());
+    let before = disk.contents();
+    assert_eq!(recovered(&disk), Err(LogError::FormatNewer { found: 9, known: 1 }));
+    assert_eq!(disk.contents(), before);
+}

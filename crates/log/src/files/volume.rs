@@ -1,0 +1,156 @@
+//! A disk whose errors say what was being done, and with which file; and what a reader needs of a disk.
+
+use std::io;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::LogError;
+
+/// A directory to read from, which someone else may be writing to. Every [`Disk`] is one.
+pub trait ReadDisk {
+    /// A file of it.
+    type File: ReadFile;
+
+    /// The names of its files, in any order.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    /// Opens a file that is there, to read.
+    ///
+    /// # Errors
+    /// If it is not there or cannot be opened.
+    fn open_to_read(&mut self, name: &str) -> io::Result<Self::File>;
+}
+
+/// A file of a [`ReadDisk`]. Every [`DiskFile`] is one.
+pub trait ReadFile {
+    /// How long it is.
+    ///
+    /// # Errors
+    /// If nobody can tell.
+    fn bytes(&self) -> io::Result<u64>;
+
+    /// Reads what is at `offset`, as much as there is room for, or less. Nothing at its end.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+}
+
+impl<D: Disk> ReadDisk for D {
+    type File = D::File;
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.list()
+    }
+
+    fn open_to_read(&mut self, name: &str) -> io::Result<D::File> {
+        self.open(name)
+    }
+}
+
+impl<F: DiskFile> ReadFile for F {
+    fn bytes(&self) -> io::Result<u64> {
+        DiskFile::bytes(self)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        DiskFile::read_at(self, offset, into)
+    }
+}
+
+/// How the directory is called in messages.
+const DIRECTORY: &str = "the data directory";
+
+pub(crate) fn names<D: ReadDisk>(disk: &D) -> Result<Vec<String>, LogError> {
+    disk.names().map_err(|error| LogError::disk("read", DIRECTORY, &error))
+}
+
+pub(crate) fn open<D: ReadDisk>(disk: &mut D, name: &str) -> Result<D::File, LogError> {
+    disk.open_to_read(name).map_err(|error| LogError::disk("open", name, &error))
+}
+
+/// Opens a file, if it is there.
+pub(crate) fn open_if_there<D: ReadDisk>(disk: &mut D, name: &str) -> Result<Option<D::File>, LogError> {
+    match disk.open_to_read(name) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(LogError::disk("open", name, &error)),
+    }
+}
+
+pub(crate) fn create<D: Disk>(disk: &mut D, name: &str) -> Result<D::File, LogError> {
+    disk.create(name).map_err(|error| LogError::disk("create", name, &error))
+}
+
+pub(crate) fn rename<D: Disk>(disk: &mut D, from: &str, to: &str) -> Result<(), LogError> {
+    disk.rename(from, to).map_err(|error| LogError::disk(&format!("rename {from} to"), to, &error))
+}
+
+pub(crate) fn remove<D: Disk>(disk: &mut D, name: &str) -> Result<(), LogError> {
+    disk.remove(name).map_err(|error| LogError::disk("remove", name, &error))
+}
+
+pub(crate) fn sync_directory<D: Disk>(disk: &mut D) -> Result<(), LogError> {
+    disk.sync_directory().map_err(|error| LogError::disk("sync", DIRECTORY, &error))
+}
+
+pub(crate) fn bytes<F: ReadFile>(file: &F, name: &str) -> Result<u64, LogError> {
+    file.bytes().map_err(|error| LogError::disk("tell the size of", name, &error))
+}
+
+/// Fills `into` from `offset` on, or up to the file's end. Returns how much there was.
+pub(crate) fn read<F: ReadFile>(file: &F, name: &str, offset: u64, into: &mut [u8]) -> Result<usize, LogError> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match file.read_at(offset + filled as u64, &mut into[filled..]) {
+            Ok(0) => break,
+            Ok(some) => filled += some,
+            Err(error) => return Err(LogError::disk("read", name, &error)),
+        }
+    }
+    Ok(filled)
+}
+
+/// Reads from `offset` on to the file's end.
+pub(crate) fn read_rest<F: ReadFile>(file: &F, name: &str, offset: u64) -> Result<Vec<u8>, LogError> {
+    let len = usize::try_from(bytes(file, name)?.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let mut rest = vec![0; len];
+    let there = read(file, name, offset, &mut rest)?;
+    rest.truncate(there);
+    Ok(rest)
+}
+
+/// Writes all of it; a disk that takes nothing has failed.
+pub(crate) fn write<F: DiskFile>(file: &mut F, name: &str, offset: u64, bytes: &[u8]) -> Result<(), LogError> {
+    let mut written = 0;
+    while written < bytes.len() {
+        let error = match file.write_at(offset + written as u64, &bytes[written..]) {
+            Ok(0) => io::Error::new(io::ErrorKind::WriteZero, "the disk took nothing"),
+            Ok(some) => {
+                written += some;
+                continue;
+            }
+            Err(error) => error,
+        };
+        return Err(LogError::disk("write to", name, &error));
+    }
+    Ok(())
+}
+
+/// Writes zeros from `offset` up to `end`.
+pub(crate) fn write_zeros<F: DiskFile>(file: &mut F, name: &str, offset: u64, end: u64) -> Result<(), LogError> {
+    static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+    let mut at = offset;
+    while at < end {
+        let some = usize::try_from(end - at).map_or(ZEROS.len(), |left| left.min(ZEROS.len()));
+        write(file, name, at, &ZEROS[..some])?;
+        at += some as u64;
+    }
+    Ok(())
+}
+
+pub(crate) fn sync<F: DiskFile>(file: &mut F, name: &str) -> Result<(), LogError> {
+    file.sync().map_err(|error| LogError::disk("sync", name, &error))
+}
