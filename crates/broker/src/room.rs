@@ -32,7 +32,7 @@ impl<L: Log> Broker<L> {
     /// what time decides.
     pub(crate) fn disk_refuses(&self, command: &Command) -> bool {
         let extent = self.commit.log.extent();
-        let reserve = match command.needs() {
+        let reserve = match self.engine.needs(command) {
             Needs::Room => RESERVE_SEGMENTS,
             Needs::Little => LAST_SEGMENTS,
             Needs::Nothing => return false,

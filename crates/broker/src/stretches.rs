@@ -83,7 +83,10 @@ impl<L: Log> Broker<L> {
     pub(crate) fn follow_segments(&mut self) {
         let extent = self.commit.log.extent();
         let submitted = self.commit.submitted();
-        if extent.segment_bytes > 0 && extent.newest_from == submitted && self.stretches.starts.back() != Some(&submitted) {
+        if extent.segment_bytes > 0
+            && extent.newest_from == submitted
+            && self.stretches.starts.back() != Some(&submitted)
+        {
             self.stretches.begin(submitted, &mut self.engine);
         }
     }
