@@ -51,7 +51,7 @@ pub struct ManualTime(Clock);
 impl ManualTime {
     /// 2026-01-01T00:00:00Z.
     pub fn new() -> ManualTime {
-        ManualTime(Clock { monotonic_ms: 0, boot: 0, wall_ms: 1_767_225_600_000 })
+        ManualTime(Clock { monotonic_ms: 0, boot: 1, wall_ms: 1_767_225_600_000 })
     }
 
     /// Time passes on both clocks.

@@ -23,7 +23,7 @@ use crate::units::Bytes;
 /// Where jobs are kept if nothing is said.
 pub const DEFAULT_DATA: &str = "./jobyard-data";
 
-const DEFAULT_SEGMENT_SIZE: Bytes = Bytes(16 << 20);
+const DEFAULT_SEGMENT_SIZE: Bytes = Bytes(32 << 20);
 const SEGMENT_SIZES: RangeInclusive<usize> = 64 << 10..=1 << 30;
 
 /// Everything that was decided before the start.
@@ -36,10 +36,8 @@ pub struct Config {
     /// Where jobs are kept.
     pub storage: Storage,
     /// When what is written is synced.
-    #[allow(dead_code, reason = "the server does not keep jobs on disk yet")]
     pub fsync: Fsync,
     /// How large the log's files are.
-    #[allow(dead_code, reason = "the server does not keep jobs on disk yet")]
     pub segment_bytes: u64,
     /// How long connections may take to end when the server stops.
     pub drain_timeout_ms: u64,
@@ -185,7 +183,7 @@ mod tests {
         assert_eq!(config.storage, Storage::Data(PathBuf::from("./jobyard-data")));
         assert_eq!((config.drain_timeout_ms, config.limits.default_lease_ms), (5_000, 60_000));
         assert!(!config.insecure_public);
-        assert_eq!((config.fsync, config.segment_bytes), (Fsync::Always, 16 << 20));
+        assert_eq!((config.fsync, config.segment_bytes), (Fsync::Always, 32 << 20));
     }
 
     #[test]

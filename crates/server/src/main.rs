@@ -18,6 +18,7 @@ mod run;
 mod serve;
 mod signals;
 mod units;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -27,15 +27,13 @@ fn it_prints_where_it_listens_with_real_ports_and_where_it_stores() {
 }
 
 #[test]
-fn without_memory_it_warns_that_nothing_is_kept_and_leaves_the_directory_alone() {
+fn without_memory_it_says_where_it_stores_and_makes_the_directory() {
     let directory = Directory::new();
     let data = directory.join("data");
     let server = Server::spawn(jobyard().args(["serve", "--listen", "any://127.0.0.1:0", "--data", text(&data)]));
-    assert!(server.storing.contains("storing in memory only"), "{}", server.storing);
-    let warning = server.wait_for_log("WARN");
-    assert!(warning.contains("keeps nothing on disk") && warning.contains(text(&data)), "{warning}");
+    assert_eq!(server.storing, format!("storing in {} (synced before each answer)", text(&data)));
     server.stop();
-    assert!(!data.exists());
+    assert!(data.join("manifest").exists());
 }
 
 #[test]

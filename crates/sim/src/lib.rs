@@ -3,5 +3,7 @@
 //!
 //! Absent here: the server, real clocks, real sockets.
 
+pub mod disk;
 pub mod model;
+pub mod random;
 pub mod transcript;

@@ -1,5 +1,6 @@
 //! When what is written is synced, as people say it.
 
+use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +23,16 @@ pub enum Fsync {
 
 /// What `interval` alone means.
 const DEFAULT_INTERVAL_MS: u64 = 1_000;
+
+impl fmt::Display for Fsync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fsync::Always => write!(f, "synced before each answer"),
+            Fsync::Interval { ms } => write!(f, "synced every {ms} ms: a power cut may take what was answered since"),
+            Fsync::Never => write!(f, "synced when the system likes: a power cut may take what was answered since"),
+        }
+    }
+}
 
 impl FromStr for Fsync {
     type Err = anyhow::Error;

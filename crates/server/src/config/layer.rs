@@ -40,7 +40,7 @@ pub struct Layer {
 
     /// The directory for jobs [default: ./jobyard-data]
     ///
-    /// This version keeps nothing on disk: it warns at the start, and neither creates nor touches the directory.
+    /// It is made if it is not there. One server at a time can use it.
     #[arg(long, value_name = "DIR", conflicts_with = "memory", help_heading = "Storage")]
     #[serde(deserialize_with = "text")]
     pub data: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct Layer {
     #[serde(deserialize_with = "text")]
     pub fsync: Option<Fsync>,
 
-    /// How large the log's files are, 64KiB to 1GiB [default: 16MiB]
+    /// How large the log's files are, 64KiB to 1GiB [default: 32MiB]
     ///
     /// For experts. Jobs take up to twice their size and two such files on disk; three more are kept ready. Large
     /// files are written more evenly, small ones keep a small log smaller. A log is read whatever size it was written

@@ -90,6 +90,8 @@ pub enum Step {
     Clock(i64),
     /// The server is killed and started again.
     Restart,
+    /// The power goes out; the machine and the server are started again.
+    Crash,
     /// The server takes no more jobs.
     Drain,
     /// The server stops.
@@ -235,9 +237,9 @@ impl Parser {
                 Ok(())
             }
             ["clock", step] => self.read_clock(step),
-            ["restart"] => {
+            [again @ ("restart" | "crash")] => {
                 self.clients.clear();
-                self.push(Step::Restart);
+                self.push(if again == "crash" { Step::Crash } else { Step::Restart });
                 Ok(())
             }
             ["drain"] => {
@@ -437,7 +439,7 @@ mod tests {
 
     #[test]
     fn everything_that_happens_beside_talk() {
-        let body = "a ends\nwait 1500ms\nwait 2d\nclock +1h\nclock -3s\na leaves\nb closed\ndrain\nstop\nrestart\na> x";
+        let body = "a ends\nwait 1500ms\nwait 2d\nclock +1h\nclock -3s\na leaves\nb closed\ndrain\nstop\nrestart\na> x\ncrash\na> x";
         let expected = [
             open("a", 0),
             Step::Ends("a".into()),
@@ -451,6 +453,9 @@ mod tests {
             Step::Drain,
             Step::Stop,
             Step::Restart,
+            open("a", 0),
+            send("a", b"x\n"),
+            Step::Crash,
             open("a", 0),
             send("a", b"x\n"),
         ];

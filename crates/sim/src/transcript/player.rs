@@ -6,6 +6,7 @@ use std::fmt;
 use super::escape::escape;
 use super::parse::{Line, Step, Transcript};
 use super::world::{Trouble, World};
+use crate::random::splitmix;
 
 /// In which pieces sent bytes arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +96,8 @@ impl Player<'_> {
                 self.happens(format!("wait {ms}ms"), |world| world.wait(*ms))
             }
             Step::Clock(ms) => self.happens(format!("clock {ms:+}ms"), |world| world.step_clock(*ms)),
-            Step::Restart => self.restart(),
+            Step::Restart => self.start_again("restart", |world| world.restart()),
+            Step::Crash => self.start_again("crash", |world| world.crash()),
             Step::Drain => self.happens("drain".to_owned(), |world| {
                 world.drain()?;
                 world.settle()
@@ -179,11 +181,15 @@ impl Player<'_> {
         })
     }
 
-    fn restart(&mut self) -> Result<(), String> {
-        self.expect_quiet("this restart")?;
+    fn start_again(
+        &mut self,
+        talk: &str,
+        again: impl FnOnce(&mut dyn World) -> Result<(), Trouble>,
+    ) -> Result<(), String> {
+        self.expect_quiet(&format!("this {talk}"))?;
         self.clients.clear();
         self.stopped = false;
-        self.happens("restart".to_owned(), |world| world.restart())
+        self.happens(talk.to_owned(), again)
     }
 
     /// Something happens in the world; what was said is kept, also if it goes wrong.
@@ -259,15 +265,6 @@ fn random_size(state: &mut u64) -> usize {
     let magnitude = splitmix(state) % 17;
     let size = splitmix(state) % (1 << magnitude) + 1;
     usize::try_from(size).unwrap_or(1)
-}
-
-/// Steele, Lea and Flood's generator: enough to choose cuts, and repeatable.
-pub(super) fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 fn difference(client: &str, expected: &[u8], heard: &[u8]) -> String {

@@ -7,12 +7,13 @@ use jobyard_engine::ClientId;
 use jobyard_log::MemoryLog;
 
 use super::parse::Setup;
-use super::player::{Cut, splitmix};
+use super::player::Cut;
 use super::world::{Trouble, World};
+use crate::random::splitmix;
 
 /// 2026-01-01T00:00:00Z.
 const START_WALL_MS: i64 = 1_767_225_600_000;
-/// The monotonic clock of a process begins anywhere, and elsewhere at each start.
+/// The machine's own clock begins anywhere at each boot.
 const BOOT_MONOTONIC_MS: u64 = 1_000_003;
 const LOG_SALT: u64 = 0x6a6f_6273;
 const SEED: u64 = 5627;
@@ -74,7 +75,7 @@ impl SimWorld {
             seed: SEED,
             drain_timeout_ms: DRAIN_TIMEOUT_MS,
         };
-        let clock = Clock { monotonic_ms: BOOT_MONOTONIC_MS, boot: 0, wall_ms: START_WALL_MS };
+        let clock = Clock { monotonic_ms: BOOT_MONOTONIC_MS, boot: 1, wall_ms: START_WALL_MS };
         let mut world = SimWorld {
             config,
             cut,
@@ -173,7 +174,7 @@ impl SimWorld {
 
     fn exit(&mut self) -> Result<(), Trouble> {
         let Server::Runs(broker) = &self.server else { return Ok(()) };
-        let failure = broker.failure();
+        let failure = broker.failure().cloned();
         self.kill();
         self.listening = false;
         for pipe in self.pipes.values_mut() {
@@ -306,13 +307,20 @@ impl World for SimWorld {
         self.kill();
         self.names.clear();
         self.pipes.clear();
-        self.clock.monotonic_ms += BOOT_MONOTONIC_MS;
         let Server::Stopped(log) = &self.server else { return Err(Trouble::new("the server was not killed")) };
         let broker = Broker::open(self.config.clone(), log.clone(), self.clock)
             .map_err(|error| Trouble::new(format!("the server does not start: {error}")))?;
         self.server = Server::Runs(Box::new(broker));
         self.listening = true;
         self.settle()
+    }
+
+    fn crash(&mut self) -> Result<(), Trouble> {
+        self.kill();
+        self.clock.boot += 1;
+        // Beyond that of the boot before, for some clocks, and short of it, for others.
+        self.clock.monotonic_ms = BOOT_MONOTONIC_MS * self.clock.boot;
+        self.restart()
     }
 
     fn drain(&mut self) -> Result<(), Trouble> {

@@ -73,6 +73,15 @@ pub trait World {
     /// If it does not start.
     fn restart(&mut self) -> Result<(), Trouble>;
 
+    /// The power goes out, and the machine and its server are started again from what its disk kept. All clients are gone.
+    /// In a world without a disk of its own, this is a restart.
+    ///
+    /// # Errors
+    /// If the server does not start.
+    fn crash(&mut self) -> Result<(), Trouble> {
+        self.restart()
+    }
+
     /// The server is told to take no more jobs.
     ///
     /// # Errors

@@ -1,0 +1,150 @@
+//! All that was done to a disk, in order, and a walk along it that stops wherever the power may be cut.
+
+use std::rc::Rc;
+
+use super::crash::Crash;
+use super::state::{FileId, Image, State};
+
+/// Something that was done to a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A file was made, or emptied.
+    Create {
+        /// Its name.
+        name: String,
+        /// The file.
+        file: FileId,
+    },
+    /// Bytes were written.
+    Write {
+        /// To which file.
+        file: FileId,
+        /// Where.
+        offset: usize,
+        /// What.
+        bytes: Rc<[u8]>,
+    },
+    /// A file was synced.
+    Sync {
+        /// Which.
+        file: FileId,
+    },
+    /// A file should have been synced; nobody knows what of it was.
+    SyncFailed {
+        /// Which.
+        file: FileId,
+    },
+    /// A file was renamed.
+    Rename {
+        /// Its old name.
+        from: String,
+        /// Its new one.
+        to: String,
+    },
+    /// A file was removed.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// The directory was synced.
+    SyncDirectory,
+    /// Someone began to prepare a file. Until that is done, any part of it may be there.
+    Prepare {
+        /// Its name.
+        name: String,
+        /// The file.
+        file: FileId,
+        /// How long it will be.
+        bytes: usize,
+    },
+    /// The file is prepared.
+    Prepared {
+        /// Its name.
+        name: String,
+        /// The file.
+        file: FileId,
+    },
+}
+
+impl Operation {
+    /// What kinds of operations there are, by name, in the order of [`Operation::kind`].
+    pub const KINDS: [&str; 9] = [
+        "create",
+        "write",
+        "sync",
+        "failed sync",
+        "rename",
+        "remove",
+        "sync of the directory",
+        "prepare",
+        "end of prepare",
+    ];
+
+    /// Which of [`Operation::KINDS`] this is.
+    #[must_use]
+    pub fn kind(&self) -> usize {
+        match self {
+            Operation::Create { .. } => 0,
+            Operation::Write { .. } => 1,
+            Operation::Sync { .. } => 2,
+            Operation::SyncFailed { .. } => 3,
+            Operation::Rename { .. } => 4,
+            Operation::Remove { .. } => 5,
+            Operation::SyncDirectory => 6,
+            Operation::Prepare { .. } => 7,
+            Operation::Prepared { .. } => 8,
+        }
+    }
+}
+
+/// What a disk held at first, and all that was done to it.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// What it held at first.
+    pub start: Image,
+    /// All that was done.
+    pub operations: Vec<Operation>,
+}
+
+impl History {
+    /// A walk along it, which stands before the first operation.
+    #[must_use]
+    pub fn walk(&self) -> Walk<'_> {
+        Walk { state: State::from_image(&self.start), rest: &self.operations }
+    }
+}
+
+/// A place in a history: between two operations.
+#[derive(Clone, Debug)]
+pub struct Walk<'h> {
+    state: State,
+    rest: &'h [Operation],
+}
+
+impl<'h> Walk<'h> {
+    /// Goes past the next operation, and says which it was.
+    pub fn step(&mut self) -> Option<&'h Operation> {
+        let (operation, rest) = self.rest.split_first()?;
+        self.state.apply(operation);
+        self.rest = rest;
+        Some(operation)
+    }
+
+    /// What a crash here would leave.
+    #[must_use]
+    pub fn crash(&self, crash: Crash) -> Image {
+        self.state.crash(crash)
+    }
+
+    /// After how many of its bytes the last write that is not synced may be torn.
+    #[must_use]
+    pub fn tears(&self) -> Vec<usize> {
+        self.state.tears()
+    }
+
+    /// Whether a power cut here would lose nothing.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.state.is_settled()
+    }
+}
