@@ -127,6 +127,21 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (400 * era + year_of_era + i64::from(month <= 2), month, day)
 }
 
+/// A number of bytes, as people say it: `512 bytes`, `1.5 MiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return count(bytes, "byte");
+    }
+    let mut tenths = bytes.saturating_mul(10) / 1024;
+    let mut unit = 0;
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
 /// How many of something there are, in words: `1 job`, `2 jobs`.
 pub fn count(number: u64, what: &str) -> String {
     let plural = if what.ends_with("ch") { "es" } else { "s" };
@@ -155,7 +170,8 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_written_in_base64() {
-        for (bytes, text) in [(&b"\xff"[..], "/w=="), (b"\xff\0", "/wA="), (b"\xff\0a", "/wBh"), (b"\xffjobs", "/2pvYnM=")]
+        for (bytes, text) in
+            [(&b"\xff"[..], "/w=="), (b"\xff\0", "/wA="), (b"\xff\0a", "/wBh"), (b"\xffjobs", "/2pvYnM=")]
         {
             let mut object = Object::new();
             object.bytes("body", bytes);
@@ -171,10 +187,27 @@ mod tests {
         object.value("number", 1);
         object.numbers("list", &[1, 2]);
         let line = object.finish();
-        assert!(line.chars().all(|letter| letter == 'ä' || letter == '💼' || (' '..'\u{7f}').contains(&letter)), "{line}");
+        assert!(
+            line.chars().all(|letter| letter == 'ä' || letter == '💼' || (' '..'\u{7f}').contains(&letter)),
+            "{line}"
+        );
         let read: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(read[hostile], hostile);
         assert_eq!(read["list"][1], 2);
+    }
+
+    #[test]
+    fn sizes_are_said_as_people_say_them() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1023, "1023 bytes"),
+            (1024, "1.0 KiB"),
+            (1_600_000, "1.5 MiB"),
+            (5 << 40, "5.0 TiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
     }
 
     #[test]
