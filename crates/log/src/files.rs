@@ -139,7 +139,7 @@ impl<F> Held<F> {
 
 impl<D: Disk> FileLog<D> {
     /// The largest buffer that is kept from batch to batch.
-    const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
+    const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
     /// A log in this directory. Nothing is read or written before it is claimed.
     pub fn open(disk: D, options: Options) -> Self {
