@@ -97,11 +97,8 @@ fn seconds(text: &str) -> Result<f64, &'static str> {
 pub fn bench(arguments: &Arguments) -> Result<(), Failure> {
     let scripts = scripts(arguments).map_err(Failure::Usage)?;
     let connections = arguments.connections as usize;
-    let possible = machine::raise_open_files(connections);
-    if possible < connections {
-        let error = anyhow::anyhow!("the hard limit of open files allows {possible} connections, not {connections}");
-        return Err(Failure::Runtime(error));
-    }
+    // As far as that goes. A server's files are more than ours, so the connection that is one too many is told by itself.
+    machine::raise_open_files(connections);
     let (place, streams) = arguments.target.connect(connections)?;
     let plan = Plan {
         depth: arguments.depth as usize,
