@@ -17,15 +17,19 @@ use crate::log::Claim;
 impl<D: Disk> FileLog<D> {
     pub(super) fn take_over(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
         self.forget();
+        let found = Manifest::read(&mut self.disk, CURRENT.version)?;
         let names = volume::names(&self.disk)?;
         for half_made in names.iter().filter(|name| name.ends_with(".new")) {
             volume::remove(&mut self.disk, half_made)?;
         }
-        let notices = Vec::new();
-        let manifest = match Manifest::read(&mut self.disk, CURRENT.version)? {
+        let mut notices = Vec::new();
+        let mut manifest = match found {
             Some(manifest) => manifest,
             None => self.found(&names)?,
         };
+        if manifest.format < CURRENT.version {
+            manifest = self.upgrade(&manifest, &mut notices)?;
+        }
         self.hold(manifest, seen_epoch, notices)
     }
 
@@ -40,13 +44,12 @@ impl<D: Disk> FileLog<D> {
 
     /// Makes a new log, unless there are segments of one.
     fn found(&mut self, names: &[String]) -> Result<Manifest, LogError> {
-        for name in names {
-            match id_of(name) {
-                // The manifest comes last: what was made before is in the way of nothing.
-                Some(1) if self.is_unused(name)? => volume::remove(&mut self.disk, name)?,
-                Some(_) => return Err(LogError::MissingManifest { segment: name.clone() }),
-                None => {}
-            }
+        let segments: Vec<_> = names.iter().filter(|name| id_of(name).is_some()).collect();
+        match segments[..] {
+            [] => {}
+            // A crash may come before the manifest, which is made last.
+            [name] if id_of(name) == Some(1) && self.is_unused(name)? => volume::remove(&mut self.disk, name)?,
+            [name, ..] => return Err(LogError::MissingManifest { segment: name.clone() }),
         }
         let (id, salt, format) = (1, self.options.salt_for_new, CURRENT.version);
         let new_name = new_name_of(id);
@@ -87,6 +90,7 @@ impl<D: Disk> FileLog<D> {
         let manifest = Manifest { epoch, proven: last.position, clean: false, ..found };
         self.write_manifest(&manifest)?;
         self.tidy(&manifest)?;
+        let manifest = Manifest { damaged: None, ..manifest };
         let claim = Claim {
             epoch,
             first: segments[0].header.first,
