@@ -20,7 +20,7 @@ mod tests;
 
 use std::fmt;
 
-use jobyard_engine::{Answers, ClientId, Engine, JobNumber, LeaseId, Limits, Now, Reply};
+use jobyard_engine::{Answers, ClientId, Engine, History, JobNumber, LeaseId, Limits, Now, Reply};
 use jobyard_log::{Log, LogError, Moment, Position};
 use jobyard_protocols::{Codec, Context, Health, Listener, Options};
 
@@ -309,7 +309,7 @@ fn replay<L: Log>(log: &mut L, engine: &mut Engine) -> Result<Option<Moment>, Op
     let mut senseless = None;
     log.replay(1, usize::MAX, &mut |replayed| {
         last = Some(replayed.batch.at);
-        if senseless.is_none() && engine.replay(replayed.batch.payload).is_err() {
+        if senseless.is_none() && engine.replay(replayed.batch.payload, History::Whole).is_err() {
             senseless = Some(replayed.position);
         }
     })

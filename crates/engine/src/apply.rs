@@ -1,64 +1,31 @@
 //! The one door to durable state: what each record does. Recovery and live requests both pass here.
 
-use crate::command::{Start, UsedUp};
-use crate::job::{Due, Job, Rank, Rare, State};
-use crate::names::{JobNumber, QueueName};
+use crate::command::{DateRank, UsedUp};
+use crate::job::{Due, Job, Rank, Rare, State, dated_rank};
+use crate::names::JobNumber;
+use crate::queue::QueueId;
 use crate::record::Record;
 use crate::record_job::Enqueued;
+use crate::record_kept::Kept;
 use crate::store::Store;
 use crate::timers::Timer;
-use crate::{DateRank, NewJob};
 
 impl Store {
-    /// Whether a record can be carried out: it speaks of jobs that are there, and in a state that allows it.
-    pub(crate) fn fits(&self, record: &Record) -> bool {
-        let unfinished = |number: JobNumber| self.jobs.get(number).is_some_and(|job| !job.finished());
-        let in_queue = |number: JobNumber| unfinished(number) && self.job(number).state != State::Blocked;
-        match record {
-            Record::QueueCreated(_) => true,
-            Record::Enqueued(enqueued) => self.fits_enqueued(enqueued),
-            Record::Removed { number } => self.jobs.get(*number).is_some(),
-            Record::Failure { number } | Record::Done { number, .. } | Record::Failed { number, .. } => {
-                unfinished(*number)
-            }
-            Record::Moved { number, place, .. } => unfinished(*number) && *place < u64::MAX,
-            Record::Leased { number, .. }
-            | Record::Counted { number }
-            | Record::Undone { number }
-            | Record::BackedOff { number, .. }
-            | Record::Rested { number, .. } => in_queue(*number),
-            Record::Woke { number, .. } => {
-                self.jobs.get(*number).is_some_and(|job| matches!(job.state, State::Delayed { .. }))
-            }
-            Record::Unblocked { number, place, .. } => {
-                *place < u64::MAX
-                    && self
-                        .jobs
-                        .get(*number)
-                        .is_some_and(|job| job.state == State::Blocked && job.blockers().is_empty())
-            }
-        }
-    }
-
-    fn fits_enqueued(&self, enqueued: &Enqueued) -> bool {
-        let Enqueued { number, place, blockers, job, .. } = enqueued;
-        let unfinished = |number: &JobNumber| self.jobs.get(*number).is_some_and(|job| !job.finished());
-        let uuid_is_free = job.uuid.is_none_or(|uuid| !self.uuids.contains_key(&uuid));
-        self.jobs.get(*number).is_none()
-            && (1..u64::MAX).contains(number)
-            && *place < u64::MAX
-            && uuid_is_free
-            && blockers.iter().all(unfinished)
-            && blockers.is_sorted_by(|a, b| a < b)
-    }
-
     /// Carries out one record.
-    pub(crate) fn apply(&mut self, record: Record) {
+    pub(crate) fn apply(&mut self, record: Record<'_>) {
         match record {
-            Record::QueueCreated(name) => {
-                self.queues.create(&name);
+            Record::QueueCreated { name, ordinal } => {
+                let id = self.queues.create(name, ordinal);
+                self.queues.get_mut(id).stretch = self.stretches.note_queue(id);
             }
-            Record::Enqueued(enqueued) => self.apply_enqueued(*enqueued),
+            Record::Enqueued(enqueued) => self.apply_enqueued(enqueued),
+            Record::Kept(kept) => self.apply_kept(kept),
+            Record::Counters { next_number, next_place, next_ordinal } => {
+                self.next_number = self.next_number.max(next_number);
+                self.next_number_kept = self.next_number_kept.max(next_number);
+                self.next_place = self.next_place.max(next_place);
+                self.queues.next_ordinal = self.queues.next_ordinal.max(next_ordinal);
+            }
             Record::Leased { number, lease, until_ms } => {
                 self.count_attempt(number);
                 self.set_state(number, State::Leased { lease, until_ms });
@@ -80,7 +47,7 @@ impl Store {
             Record::Rested { number, until_ms, shown_wall_ms } => {
                 self.set_state(number, State::Delayed { due: Due::Engine(until_ms), shown_wall_ms });
             }
-            Record::Moved { number, queue, place, expires_ms } => self.apply_moved(number, &queue, place, expires_ms),
+            Record::Moved { number, queue, place, expires_ms } => self.apply_moved(number, queue, place, expires_ms),
             Record::Woke { number, expires_ms } => {
                 self.set_expiry(number, expires_ms);
                 self.set_state(number, State::Ready);
@@ -91,47 +58,82 @@ impl Store {
         }
     }
 
-    fn apply_enqueued(&mut self, enqueued: Enqueued) {
-        let Enqueued { number, place, created_wall_ms, delayed, expires_ms, blockers, runs, job } = enqueued;
-        let queue = self.queues.create(&job.queue);
-        if let Some(uuid) = job.uuid {
-            self.uuids.insert(uuid, number);
+    fn apply_enqueued(&mut self, enqueued: Enqueued<'_>) {
+        let queue = self.queues.intern(enqueued.queue);
+        let is_blocked = enqueued.place == 0 || !enqueued.blockers.is_empty();
+        let state = if is_blocked { State::Blocked } else { waiting_state(enqueued.date, enqueued.delayed) };
+        let expires_ms = enqueued.expires_ms;
+        let mut job = new_job(enqueued, queue, state);
+        if expires_ms.is_some() {
+            job.rare_mut().expires_ms = expires_ms;
         }
-        for &blocker in &blockers {
-            self.blocks.entry(blocker).or_default().insert(number);
+        self.add(job);
+    }
+
+    fn apply_kept(&mut self, kept: Kept<'_>) {
+        let Kept { base, state, expires_ms, attempts, failures, result, rank } = kept;
+        self.take(base.number);
+        let queue = self.queues.intern(base.queue);
+        let mut job = new_job(base, queue, state);
+        let plain = expires_ms.is_none() && attempts == 0 && failures == 0 && result.is_none() && rank == job.rank();
+        if !plain {
+            let rare = job.rare_mut();
+            rare.expires_ms = expires_ms;
+            rare.attempts = attempts;
+            rare.failures = failures;
+            rare.result = result;
+            rare.rank = rank;
         }
-        let NewJob { body, urgency, own_time, uuid, name, start, lifetime_ms, attempts, failures, .. } = job;
-        let date = match start {
-            Start::Now => None,
-            Start::At { wall_ms, rank } => Some((wall_ms, rank)),
-        };
-        let state = if blockers.is_empty() { waiting_state(date, delayed) } else { State::Blocked };
-        let plain = uuid.is_none()
-            && name.is_none()
-            && lifetime_ms.is_none()
-            && attempts.is_none()
-            && failures.is_none()
-            && blockers.is_empty()
-            && date.is_none()
-            && !runs;
-        let rare = (!plain).then(|| {
-            Box::new(Rare {
-                uuid,
-                name,
-                lifetime_ms,
-                attempt_rule: attempts,
-                failure_rule: failures,
-                blockers,
-                date,
-                rank: dated_rank(date),
-                runs,
-                ..Rare::default()
-            })
-        });
-        self.jobs.insert(Job { number, place, urgency, body, created_wall_ms, own_time, state, queue, rare });
-        self.enter(number);
-        self.set_expiry(number, expires_ms);
+        if job.finished() {
+            self.unlink_blocked(job.number);
+        }
+        self.add(job);
+    }
+
+    /// Puts a job into the table and all indexes, and notes where its full record is.
+    fn add(&mut self, mut job: Job) {
+        let number = job.number;
+        if let Some(rare) = job.rare.as_deref() {
+            if let Some(uuid) = rare.uuid {
+                self.uuids.insert(uuid, number);
+            }
+            for &blocker in &rare.blockers {
+                self.blocks.entry(blocker).or_default().insert(number);
+            }
+            if let Some(at_ms) = rare.expires_ms {
+                self.timers.add(at_ms, Timer::Expiry(number));
+            }
+        }
+        job.stretch = self.stretches.note_job(number);
+        self.queues.join(job.queue);
+        self.raise(number, job.place);
+        let (jobs, mut indexes) = self.parts();
+        indexes.enter(&job);
+        jobs.insert(job);
+    }
+
+    /// Takes a job out of the table and all indexes. What it blocks stays blocked by its number.
+    pub(crate) fn take(&mut self, number: JobNumber) -> Option<Job> {
+        let (jobs, mut indexes) = self.parts();
+        let job = jobs.remove(number)?;
+        indexes.leave(&job);
+        self.queues.part(job.queue);
+        if let Some(rare) = job.rare.as_deref() {
+            if let Some(uuid) = rare.uuid {
+                self.uuids.remove(&uuid);
+            }
+            if let Some(at_ms) = rare.expires_ms {
+                self.timers.remove(at_ms, Timer::Expiry(number));
+            }
+            self.unlink_blockers(number, &rare.blockers);
+        }
+        Some(job)
+    }
+
+    /// This number and this place have been given.
+    pub(crate) fn raise(&mut self, number: JobNumber, place: u64) {
         self.next_number = self.next_number.max(number + 1);
+        self.next_number_kept = self.next_number_kept.max(number + 1);
         self.next_place = self.next_place.max(place + 1);
     }
 
@@ -142,14 +144,10 @@ impl Store {
         self.set_state(number, state);
     }
 
-    fn apply_removed(&mut self, number: JobNumber) {
-        self.unlink(number);
-        self.set_expiry(number, None);
-        self.leave(number);
-        let job = self.jobs.remove(number).expect("a job that is removed was there");
-        if let Some(uuid) = job.rare.and_then(|rare| rare.uuid) {
-            self.uuids.remove(&uuid);
-        }
+    /// The job need not be there: what it blocks may be known before it is, or after it was forgotten.
+    pub(crate) fn apply_removed(&mut self, number: JobNumber) {
+        self.unlink_blocked(number);
+        self.take(number);
     }
 
     fn apply_counted(&mut self, number: JobNumber) {
@@ -161,29 +159,28 @@ impl Store {
     }
 
     fn apply_failure(&mut self, number: JobNumber) {
-        self.jobs.change(number, |job| job.rare_mut().failures += 1);
+        self.jobs.change(number, |job| job.rare_mut().add_failure());
         if self.job(number).lease().is_some() {
             self.set_state(number, State::Ready);
         }
     }
 
     fn apply_backed_off(&mut self, number: JobNumber, until_ms: u64, due_wall_ms: i64, expires_ms: Option<u64>) {
-        self.leave(number);
-        self.jobs.change(number, |job| {
+        self.rearrange(number, |job| {
             let rare = job.rare_mut();
-            rare.failures += 1;
+            rare.add_failure();
             rare.rank = Rank::Ahead(due_wall_ms);
             job.state = State::Delayed { due: Due::Engine(until_ms), shown_wall_ms: due_wall_ms };
         });
-        self.enter(number);
         self.set_expiry(number, expires_ms);
     }
 
-    fn apply_moved(&mut self, number: JobNumber, queue: &QueueName, place: u64, expires_ms: Option<u64>) {
+    fn apply_moved(&mut self, number: JobNumber, queue: &[u8], place: u64, expires_ms: Option<u64>) {
         self.unlink(number);
-        self.leave(number);
-        let queue = self.queues.create(queue);
-        self.jobs.change(number, |job| {
+        let queue = self.queues.intern(queue);
+        self.queues.part(self.job(number).queue);
+        self.queues.join(queue);
+        self.rearrange(number, |job| {
             job.queue = queue;
             job.place = place;
             job.state = State::Ready;
@@ -195,7 +192,6 @@ impl Store {
                 rule.used_up = UsedUp::Remove;
             }
         });
-        self.enter(number);
         self.set_expiry(number, expires_ms);
         self.next_place = self.next_place.max(place + 1);
     }
@@ -212,6 +208,12 @@ impl Store {
 
     /// The job no longer blocks and is no longer blocked.
     fn unlink(&mut self, number: JobNumber) {
+        self.unlink_blocked(number);
+        self.unblock_at_once(number);
+    }
+
+    /// The job no longer blocks. It need not be there.
+    pub(crate) fn unlink_blocked(&mut self, number: JobNumber) {
         for blocked in self.blocks.remove(&number).into_iter().flatten() {
             self.jobs.change(blocked, |job| {
                 let blockers = &mut job.rare_mut().blockers;
@@ -220,15 +222,23 @@ impl Store {
                 }
             });
         }
-        if self.job(number).blockers().is_empty() {
-            return;
+    }
+
+    /// The job is no longer blocked; its state is as it was.
+    pub(crate) fn unblock_at_once(&mut self, number: JobNumber) {
+        if !self.job(number).blockers().is_empty() {
+            let blockers = self.jobs.change(number, |job| std::mem::take(&mut job.rare_mut().blockers));
+            self.unlink_blockers(number, &blockers);
         }
-        let blockers = self.jobs.change(number, |job| std::mem::take(&mut job.rare_mut().blockers));
+    }
+
+    /// A job's blockers no longer know of it.
+    fn unlink_blockers(&mut self, number: JobNumber, blockers: &[JobNumber]) {
         for blocker in blockers {
-            let blocks = self.blocks.get_mut(&blocker).expect("a blocker knows what it blocks");
+            let blocks = self.blocks.get_mut(blocker).expect("a blocker knows what it blocks");
             blocks.remove(&number);
             if blocks.is_empty() {
-                self.blocks.remove(&blocker);
+                self.blocks.remove(blocker);
             }
         }
     }
@@ -249,7 +259,10 @@ impl Store {
 
     fn count_attempt(&mut self, number: JobNumber) {
         if self.job(number).counts_attempts() {
-            self.jobs.change(number, |job| job.rare_mut().attempts += 1);
+            self.jobs.change(number, |job| {
+                let rare = job.rare_mut();
+                rare.attempts = rare.attempts.saturating_add(1);
+            });
         }
     }
 
@@ -268,10 +281,31 @@ fn waiting_state(date: Option<(i64, DateRank)>, delayed: bool) -> State {
     }
 }
 
-fn dated_rank(date: Option<(i64, DateRank)>) -> Rank {
-    match date {
-        None => Rank::Usual,
-        Some((wall_ms, DateRank::Ahead)) => Rank::Ahead(wall_ms),
-        Some((wall_ms, DateRank::Behind)) => Rank::Behind(wall_ms),
-    }
+/// A job as it was put, in this state.
+fn new_job(enqueued: Enqueued<'_>, queue: QueueId, state: State) -> Job {
+    let Enqueued { number, place, created_wall_ms, body, urgency, own_time, .. } = enqueued;
+    let Enqueued { uuid, name, lifetime_ms, attempts, failures, blockers, date, runs, .. } = enqueued;
+    let plain = uuid.is_none()
+        && name.is_none()
+        && lifetime_ms.is_none()
+        && attempts.is_none()
+        && failures.is_none()
+        && blockers.is_empty()
+        && date.is_none()
+        && !runs;
+    let rare = (!plain).then(|| {
+        Box::new(Rare {
+            uuid,
+            name,
+            lifetime_ms,
+            attempt_rule: attempts,
+            failure_rule: failures,
+            blockers,
+            date,
+            rank: dated_rank(date),
+            runs,
+            ..Rare::default()
+        })
+    });
+    Job { number, place, urgency, body, created_wall_ms, own_time, state, queue, stretch: 0, rare }
 }

@@ -13,11 +13,23 @@ impl std::fmt::Display for Damaged {
 impl std::error::Error for Damaged {}
 
 /// Seven bits a byte, the lowest first; the upper bit says that more follow.
-pub(crate) fn put_number(out: &mut Vec<u8>, number: u64) {
-    put_wide(out, u128::from(number));
+pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        out.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push((number & 0x7f) as u8);
+}
+
+/// How many bytes [`put_number`] takes.
+pub(crate) fn number_len(number: u64) -> usize {
+    (number | 1).ilog2() as usize / 7 + 1
 }
 
 pub(crate) fn put_wide(out: &mut Vec<u8>, mut number: u128) {
+    if let Ok(number) = u64::try_from(number) {
+        return put_number(out, number);
+    }
     loop {
         let low = (number & 0x7f) as u8;
         number >>= 7;
@@ -31,7 +43,31 @@ pub(crate) fn put_wide(out: &mut Vec<u8>, mut number: u128) {
 
 /// The sign goes to the lowest bit, so that small negative numbers stay short.
 pub(crate) fn put_signed(out: &mut Vec<u8>, number: i128) {
-    put_wide(out, ((number << 1) ^ (number >> 127)).cast_unsigned());
+    put_wide(out, folded(number));
+}
+
+fn folded(number: i128) -> u128 {
+    ((number << 1) ^ (number >> 127)).cast_unsigned()
+}
+
+/// How many bytes [`put_wide`] takes.
+pub(crate) fn wide_len(number: u128) -> usize {
+    (number | 1).ilog2() as usize / 7 + 1
+}
+
+/// How many bytes [`put_signed`] takes.
+pub(crate) fn signed_len(number: i128) -> usize {
+    wide_len(folded(number))
+}
+
+/// How many bytes [`put_signed`] takes for a date.
+pub(crate) fn date_len(date: i64) -> usize {
+    number_len(((date << 1) ^ (date >> 63)).cast_unsigned())
+}
+
+/// How many bytes [`put_bytes`] takes.
+pub(crate) fn bytes_len(bytes: &[u8]) -> usize {
+    number_len(bytes.len() as u64) + bytes.len()
 }
 
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -78,16 +114,30 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn number(&mut self) -> Result<u64, Damaged> {
+        // Nearly all are far below 2^63, and nine bytes hold no more.
+        let mut number = 0_u64;
+        for (index, &byte) in self.0.iter().take(9).enumerate() {
+            number |= u64::from(byte & 0x7f) << (7 * index);
+            if byte & 0x80 == 0 {
+                self.0 = &self.0[index + 1..];
+                return Ok(number);
+            }
+        }
         u64::try_from(self.wide()?).map_err(|_| Damaged)
     }
 
     pub(crate) fn signed(&mut self) -> Result<i128, Damaged> {
-        let wide = self.wide()?;
+        let wide = match self.0.first() {
+            Some(&byte) if byte & 0x80 == 0 => u128::from(self.byte()?),
+            _ => self.wide()?,
+        };
         Ok((wide >> 1).cast_signed() ^ -((wide & 1).cast_signed()))
     }
 
     pub(crate) fn date(&mut self) -> Result<i64, Damaged> {
-        i64::try_from(self.signed()?).map_err(|_| Damaged)
+        // The sign is folded in as `put_signed` does, and a date fits 64 bits so folded.
+        let folded = self.number()?;
+        Ok((folded >> 1).cast_signed() ^ -((folded & 1).cast_signed()))
     }
 
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Damaged> {
@@ -123,6 +173,35 @@ mod tests {
             assert_eq!(reader.number(), Ok(number));
         }
         assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn dates_come_back() {
+        for date in [0, 1, -1, 1_767_225_600_250, i64::MIN, i64::MAX] {
+            let mut out = Vec::new();
+            put_signed(&mut out, date.into());
+            assert_eq!(date_len(date), out.len(), "{date}");
+            assert_eq!(Reader(&out).date(), Ok(date));
+        }
+    }
+
+    #[test]
+    fn lengths_are_those_that_are_written() {
+        for shift in 0..128 {
+            for wide in [(1_u128 << shift) - 1, 1 << shift, u128::MAX >> shift] {
+                let mut out = Vec::new();
+                put_wide(&mut out, wide);
+                assert_eq!(wide_len(wide), out.len(), "{wide}");
+                if let Ok(number) = u64::try_from(wide) {
+                    assert_eq!(number_len(number), out.len(), "{number}");
+                    assert_eq!(Reader(&out).number(), Ok(number));
+                }
+                out.clear();
+                put_signed(&mut out, wide.cast_signed());
+                assert_eq!(signed_len(wide.cast_signed()), out.len(), "{wide}");
+            }
+        }
+        assert_eq!(bytes_len(&[0; 200]), 202);
     }
 
     #[test]

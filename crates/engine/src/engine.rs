@@ -1,5 +1,6 @@
 //! The engine: one value that holds the whole queue, and the calls it answers.
 
+use crate::admit::History;
 use crate::bytes::{Damaged, Reader};
 use crate::command::{By, Command, JobRef};
 use crate::job::{Job, State};
@@ -23,7 +24,9 @@ pub struct Engine {
     pub(crate) limits: Limits,
     pub(crate) counters: Counters,
     /// Durable changes that the log has not been given yet.
-    records: Vec<u8>,
+    pub(crate) records: Vec<u8>,
+    /// Whether the log that is replayed begins with a state that was written whole.
+    begun_anew: bool,
     epoch: u64,
     last_lease: u64,
     /// See [`Engine::work`].
@@ -47,24 +50,27 @@ impl Engine {
             limits,
             counters: Counters::default(),
             records: Vec::new(),
+            begun_anew: false,
             epoch,
             last_lease: 0,
             work: 0,
         }
     }
 
-    /// Carries out records that were durable before a restart.
+    /// Carries out records that were durable before a restart. They may come in portions, each of whole records.
     ///
     /// # Errors
     /// If they are not what [`Engine::records`] once gave.
-    pub fn replay(&mut self, records: &[u8]) -> Result<(), Damaged> {
+    pub fn replay(&mut self, records: &[u8], history: History) -> Result<(), Damaged> {
         let mut reader = Reader(records);
         while !reader.is_empty() {
             let record = Record::decode(&mut reader)?;
-            if !self.store.fits(&record) {
-                return Err(Damaged);
+            if matches!(record, Record::Counters { .. }) && self.store.is_new() {
+                // What begins with counters was written when there had been jobs before.
+                self.begun_anew = true;
             }
-            self.store.apply(record);
+            let history = if self.begun_anew && history == History::Whole { History::Rest } else { history };
+            self.store.replay(record, history)?;
         }
         Ok(())
     }
@@ -72,6 +78,7 @@ impl Engine {
     /// Ends what does not survive a restart, and does what fell due meanwhile.
     pub fn recover(&mut self, now: Now) {
         let answers: &mut Answers<'_> = &mut |_, _| {};
+        self.settle(now);
         for number in self.numbers(Job::runs) {
             self.remove(now, number, answers);
         }
@@ -81,6 +88,31 @@ impl Engine {
             self.use_up(now, number, &[], answers);
         }
         self.counters = Counters::default();
+    }
+
+    /// After a history with gaps: queues whose record is lost exist, blockers that are lost block no more.
+    fn settle(&mut self, now: Now) {
+        for name in self.store.queues.without_record() {
+            self.create_queue(&name);
+        }
+        let lost = self.store.blocks.keys().copied().filter(|&blocker| self.store.jobs.get(blocker).is_none());
+        let mut lost: Vec<JobNumber> = lost.collect();
+        lost.sort_unstable();
+        for number in lost {
+            self.commit(Record::Removed { number });
+        }
+        for number in self.numbers(|job| job.state == State::Blocked && job.blockers().is_empty()) {
+            self.unblock(now, number);
+        }
+    }
+
+    /// The queue of that name exists from now on.
+    pub(crate) fn create_queue(&mut self, name: &QueueName) {
+        let id = self.store.queues.intern(name.as_bytes());
+        if self.store.queues.get(id).ordinal.is_none() {
+            let ordinal = self.store.queues.next_ordinal;
+            self.commit(Record::QueueCreated { name: name.as_bytes(), ordinal });
+        }
     }
 
     /// The jobs of which this holds, in order of number.
@@ -157,8 +189,9 @@ impl Engine {
     /// The memory that jobs, queues, those who wait and records take.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let Store { jobs, queues, .. } = &self.store;
-        jobs.memory_bytes() + queues.memory_bytes() + self.waiting.memory_bytes() + self.records.capacity()
+        let Store { jobs, queues, stretches, .. } = &self.store;
+        let stored = jobs.memory_bytes() + queues.memory_bytes() + stretches.memory_bytes();
+        stored + self.waiting.memory_bytes() + self.records.capacity()
     }
 
     /// Whether a queue of that name exists.
@@ -175,7 +208,7 @@ impl Engine {
     }
 
     /// Makes a durable change: the record is written, and applied as recovery would.
-    pub(crate) fn commit(&mut self, record: Record) {
+    pub(crate) fn commit(&mut self, record: Record<'_>) {
         self.work += WORK_PER_RECORD;
         record.encode(&mut self.records);
         self.store.apply(record);

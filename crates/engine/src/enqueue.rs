@@ -64,29 +64,42 @@ impl Engine {
     }
 
     /// Puts a job that was checked. `previous` are the jobs that its group put before it.
-    pub(crate) fn enqueue(&mut self, now: Now, mut job: NewJob, previous: &[JobNumber], runs: bool) -> JobNumber {
-        let blockers = self.unfinished_blockers(std::mem::take(&mut job.blockers), previous);
+    pub(crate) fn enqueue(&mut self, now: Now, job: NewJob, previous: &[JobNumber], runs: bool) -> JobNumber {
+        let NewJob { queue, body, urgency, uuid, name, own_time, start, lifetime_ms, attempts, failures, blockers } =
+            job;
+        let blockers = self.unfinished_blockers(blockers, previous);
         let number = self.store.next_number;
-        let date = match job.start {
+        let date = match start {
             Start::Now => None,
-            Start::At { wall_ms, .. } => Some(wall_ms),
+            Start::At { wall_ms, rank } => Some((wall_ms, rank)),
         };
+        let date_ms = date.map(|(wall_ms, _)| wall_ms);
         let (place, begun) = if blockers.is_empty() {
-            (self.store.next_place, begin(now, date, job.lifetime_ms))
+            (self.store.next_place, begin(now, date_ms, lifetime_ms))
         } else {
-            (0, begin_blocked(now, date, job.lifetime_ms))
+            (0, begin_blocked(now, date_ms, lifetime_ms))
         };
         self.counters.enqueued += 1;
-        self.commit(Record::Enqueued(Box::new(Enqueued {
+        self.create_queue(&queue);
+        self.commit(Record::Enqueued(Enqueued {
             number,
             place,
             created_wall_ms: now.wall_ms,
-            delayed: begun.delayed,
+            queue: queue.as_bytes(),
+            body,
+            urgency,
+            own_time,
+            uuid,
+            name,
+            lifetime_ms,
             expires_ms: begun.expires_ms,
+            attempts,
+            failures,
             blockers,
+            date,
+            delayed: begun.delayed,
             runs,
-            job,
-        })));
+        }));
         number
     }
 
@@ -106,11 +119,11 @@ impl Engine {
 
     /// A blocked job's last blocker is gone: it goes to the back of its queue, or waits for its date.
     pub(crate) fn unblock(&mut self, now: Now, number: JobNumber) {
-        let rare = self.store.job(number).rare.as_deref().expect("a job that was blocked has a rare part");
-        let date = rare.date.map(|(wall_ms, _)| wall_ms);
-        let begun = begin(now, date, rare.lifetime_ms);
+        let rare = self.store.job(number).rare.as_deref();
+        let date = rare.and_then(|rare| rare.date).map(|(wall_ms, _)| wall_ms);
+        let begun = begin(now, date, rare.and_then(|rare| rare.lifetime_ms));
         // Without a date its lifetime began when it was put.
-        let expires_ms = if date.is_none() { rare.expires_ms } else { begun.expires_ms };
+        let expires_ms = if date.is_none() { rare.and_then(|rare| rare.expires_ms) } else { begun.expires_ms };
         let place = self.store.next_place;
         self.commit(Record::Unblocked { number, place, delayed: begun.delayed, expires_ms });
     }

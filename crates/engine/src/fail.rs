@@ -60,7 +60,7 @@ impl Engine {
     fn fail(&mut self, now: Now, number: JobNumber, result: &[u8], answers: &mut Answers<'_>) -> bool {
         self.counters.failed += 1;
         let job = self.store.job(number);
-        let failures = job.rare.as_ref().map_or(0, |rare| rare.failures) + 1;
+        let failures = job.rare.as_ref().map_or(0, |rare| rare.failures).saturating_add(1);
         let until_ms = lease_end_ms(job.state);
         let blocked = job.state == State::Blocked;
         let Some(rule) = job.failure_rule() else {

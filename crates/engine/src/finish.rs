@@ -83,19 +83,21 @@ impl Engine {
         self.answer_result(number, Some((false, result)), answers);
         let job = self.store.job(number);
         let used_up = job.failure_rule().map_or(&UsedUp::Remove, |rule| &rule.used_up);
-        let record = match used_up {
-            _ if job.runs() => Record::Removed { number },
-            UsedUp::Remove => Record::Removed { number },
+        match used_up {
+            _ if job.runs() => self.commit(Record::Removed { number }),
+            UsedUp::Remove => self.commit(Record::Removed { number }),
             UsedUp::MoveTo(queue) => {
+                let queue = queue.clone();
                 let expires_ms = self.kept_until(now, number);
-                Record::Moved { number, queue: queue.clone(), place: self.store.next_place, expires_ms }
+                let place = self.store.next_place;
+                self.create_queue(&queue);
+                self.commit(Record::Moved { number, queue: queue.as_bytes(), place, expires_ms });
             }
             UsedUp::Keep => match self.kept_until(now, number) {
-                Some(expires_ms) => Record::Failed { number, expires_ms, result: result.into() },
-                None => Record::Removed { number },
+                Some(expires_ms) => self.commit(Record::Failed { number, expires_ms, result: result.into() }),
+                None => self.commit(Record::Removed { number }),
             },
-        };
-        self.commit(record);
+        }
     }
 
     /// When a job that is finished, moved or backed off now expires: as before, or when its lifetime ends that is yet to begin.

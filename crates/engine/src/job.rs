@@ -19,6 +19,8 @@ pub(crate) struct Job {
     pub(crate) own_time: OwnTime,
     pub(crate) state: State,
     pub(crate) queue: QueueId,
+    /// Which stretch of the log holds its newest full record.
+    pub(crate) stretch: u32,
     pub(crate) rare: Option<Box<Rare>>,
 }
 
@@ -78,6 +80,15 @@ pub(crate) enum State {
     },
     Done,
     Failed,
+}
+
+/// The rank that a date gives.
+pub(crate) fn dated_rank(date: Option<(i64, DateRank)>) -> Rank {
+    match date {
+        None => Rank::Usual,
+        Some((wall_ms, DateRank::Ahead)) => Rank::Ahead(wall_ms),
+        Some((wall_ms, DateRank::Behind)) => Rank::Behind(wall_ms),
+    }
 }
 
 /// When a delay is over.
@@ -163,14 +174,27 @@ impl Job {
     pub(crate) fn memory_bytes(&self) -> usize {
         // The table of jobs is half full just after it has grown.
         const TABLE: usize = size_of::<Job>() * 2;
-        let timer = match self.state {
-            State::Delayed { .. } | State::Leased { .. } | State::Held { .. } => ENTRY,
-            State::Blocked | State::Ready | State::Done | State::Failed => 0,
-        };
         let rare = self.rare.as_ref().map_or(0, |rare| rare.memory_bytes());
-        TABLE + allocated(self.body.len()) + timer + rare
+        TABLE + allocated(self.body.len()) + self.state.memory_bytes() + rare
+    }
+
+    /// What its full record takes in the log, but for its queue's name.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        1 + self.kept_len() as u64
     }
 }
+
+impl State {
+    /// What is remembered elsewhere because of it: a deadline.
+    pub(crate) fn memory_bytes(self) -> usize {
+        match self {
+            State::Delayed { .. } | State::Leased { .. } | State::Held { .. } => ENTRY,
+            State::Blocked | State::Ready | State::Done | State::Failed => 0,
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Job>() <= 128, "there are millions of jobs");
 
 /// What an entry in a tree or a table of small things takes.
 const ENTRY: usize = 48;
@@ -181,6 +205,10 @@ fn allocated(bytes: usize) -> usize {
 }
 
 impl Rare {
+    pub(crate) fn add_failure(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+    }
+
     fn memory_bytes(&self) -> usize {
         // An entry in the table of blockers, and in the set of what that one blocks.
         const BLOCKER: usize = 160;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::hash::ByNumber;
 use crate::job::Job;
 use crate::names::JobNumber;
+use crate::record_kept::state_len;
 
 /// Shards keep the pause of a growing table short: each moves only its own part.
 const SHARDS: usize = 256;
@@ -17,11 +18,12 @@ const KEPT_MAX: usize = 64;
 pub(crate) struct Jobs {
     shards: Vec<HashMap<JobNumber, Job, ByNumber>>,
     memory_bytes: usize,
+    record_bytes: u64,
 }
 
 impl Jobs {
     pub(crate) fn new() -> Self {
-        Jobs { shards: vec![HashMap::default(); SHARDS], memory_bytes: 0 }
+        Jobs { shards: vec![HashMap::default(); SHARDS], memory_bytes: 0, record_bytes: 0 }
     }
 
     fn shard(number: JobNumber) -> usize {
@@ -32,20 +34,41 @@ impl Jobs {
         self.shards[Self::shard(number)].get(&number)
     }
 
-    /// Changes a job, keeping count of its memory.
+    /// Changes a job, keeping count of its memory and its record.
     ///
     /// # Panics
     /// If there is no such job.
     pub(crate) fn change<T>(&mut self, number: JobNumber, change: impl FnOnce(&mut Job) -> T) -> T {
         let job = self.shards[Self::shard(number)].get_mut(&number).expect("a job that is changed is there");
-        let before = job.memory_bytes();
+        let before = (job.memory_bytes(), job.record_bytes());
         let outcome = change(job);
-        self.memory_bytes = self.memory_bytes + job.memory_bytes() - before;
+        self.memory_bytes = self.memory_bytes + job.memory_bytes() - before.0;
+        self.record_bytes = self.record_bytes + job.record_bytes() - before.1;
         outcome
+    }
+
+    /// Changes a job's state and nothing else that counts.
+    ///
+    /// # Panics
+    /// If there is no such job.
+    pub(crate) fn change_state(&mut self, number: JobNumber, change: impl FnOnce(&mut Job)) {
+        let job = self.shards[Self::shard(number)].get_mut(&number).expect("a job that is changed is there");
+        let before = job.state;
+        change(job);
+        self.memory_bytes = self.memory_bytes + job.state.memory_bytes() - before.memory_bytes();
+        self.record_bytes = self.record_bytes + state_len(job.state) as u64 - state_len(before) as u64;
+    }
+
+    /// A job's full record was written to this stretch.
+    pub(crate) fn stamp(&mut self, number: JobNumber, stretch: u32) {
+        if let Some(job) = self.shards[Self::shard(number)].get_mut(&number) {
+            job.stretch = stretch;
+        }
     }
 
     pub(crate) fn insert(&mut self, job: Job) {
         self.memory_bytes += job.memory_bytes();
+        self.record_bytes += job.record_bytes();
         let before = self.shards[Self::shard(job.number)].insert(job.number, job);
         assert!(before.is_none(), "a job's number is given once");
     }
@@ -54,6 +77,7 @@ impl Jobs {
         let shard = &mut self.shards[Self::shard(number)];
         let job = shard.remove(&number)?;
         self.memory_bytes -= job.memory_bytes();
+        self.record_bytes -= job.record_bytes();
         // After a burst the table gives its memory back.
         if shard.len() < shard.capacity() / 4 && shard.capacity() > KEPT_MAX {
             shard.shrink_to(shard.len() * 2);
@@ -63,6 +87,11 @@ impl Jobs {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Job> {
         self.shards.iter().flat_map(HashMap::values)
+    }
+
+    /// What the full records of jobs would take in the log, but for the names of their queues.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.record_bytes
     }
 
     /// The memory that jobs take.

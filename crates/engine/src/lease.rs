@@ -28,14 +28,12 @@ impl Engine {
         }
         if request.creates_queues {
             for name in &request.queues {
-                if !self.store.queues.exists(name) {
-                    self.commit(Record::QueueCreated(name.clone()));
-                }
+                self.create_queue(name);
             }
         }
         let names = each_once(&request.queues);
         let mut want = LeaseWant {
-            queues: names.iter().filter_map(|name| self.store.queues.id(name)).collect(),
+            queues: names.iter().filter_map(|name| self.store.queues.id(name.as_bytes())).collect(),
             choice: request.choice,
             hold: request.hold,
             body_without: request.body_without,
@@ -48,7 +46,7 @@ impl Engine {
             Wait::Millis(ms) => now.engine_ms.saturating_add(ms),
             Wait::Forever => NEVER_MS,
         };
-        want.queues = names.iter().map(|name| self.store.queues.intern(name)).collect();
+        want.queues = names.iter().map(|name| self.store.queues.intern(name.as_bytes())).collect();
         self.begin_wait(client, until_ms, Want::Lease(Box::new(want)));
     }
 

@@ -3,9 +3,11 @@
 //! Absent here: clocks, files, sockets, threads, async, and every protocol's words. Time and
 //! randomness are arguments ([`Now`]). What each command means is in `docs/engine.md`.
 
+mod admit;
 mod apply;
 mod bytes;
 mod command;
+mod compact;
 mod engine;
 mod enqueue;
 mod fail;
@@ -19,18 +21,22 @@ mod lease;
 mod limits;
 mod look;
 mod names;
+mod needs;
 mod queue;
 mod record;
 mod record_job;
+mod record_kept;
 mod reply;
 mod results;
 mod snapshot;
 mod store;
+mod stretch;
 mod tick;
 mod time;
 mod timers;
 mod waiting;
 
+pub use admit::History;
 pub use bytes::Damaged;
 pub use command::{
     AttemptRule, Backoff, Blocker, By, Choice, Command, DateRank, FailureRule, Hold, JobRef, LeaseRequest, Look,
@@ -41,6 +47,7 @@ pub use hash::{ByNumber, NumberHasher};
 pub use job::Due;
 pub use limits::Limits;
 pub use names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
+pub use needs::Needs;
 pub use reply::{Counters, JobView, QueueCounts, QueueView, Refusal, Reply, StateView};
 pub use snapshot::{JobSnapshot, QueueSnapshot, Snapshot};
 pub use time::{NEVER_MS, NextDeadline, Now};

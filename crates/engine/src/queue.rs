@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::bytes::{bytes_len, number_len};
 use crate::hash::Seeded;
 use crate::index::Index;
 use crate::job::{Job, Rank};
@@ -52,8 +53,13 @@ pub(crate) struct Queue {
     pub(crate) leased: usize,
     /// Who waits for a job of this queue, by the ticket they drew when they began.
     pub(crate) waiting: BTreeMap<u64, ClientId>,
-    /// Whether it exists. A queue that is only waited for does not, and is forgotten with its last waiter.
-    exists: bool,
+    /// Where it stands among the queues by age. A queue that is only waited for has no such place: it does not
+    /// exist, and is forgotten with its last waiter.
+    pub(crate) ordinal: Option<u64>,
+    /// How many jobs are in it, in any state.
+    pub(crate) jobs: usize,
+    /// Which stretch of the log holds its newest record.
+    pub(crate) stretch: u32,
 }
 
 impl Queue {
@@ -69,6 +75,13 @@ impl Queue {
         self.ready.memory_bytes() + self.delayed.memory_bytes()
     }
 
+    /// What its record, and its name in the full records of its jobs, take in the log.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        let name = bytes_len(self.name.as_bytes());
+        let own = self.ordinal.map_or(0, |ordinal| 1 + name + number_len(ordinal));
+        (own + self.jobs * name) as u64
+    }
+
     pub(crate) fn view(&self) -> QueueView<'_> {
         let counts = QueueCounts { ready: self.ready.len(), delayed: self.delayed.len(), leased: self.leased };
         QueueView { name: &self.name, counts }
@@ -81,16 +94,20 @@ pub(crate) struct Queues {
     slots: Vec<Option<Queue>>,
     free: Vec<QueueId>,
     names: HashMap<QueueName, QueueId, Seeded>,
-    /// Those that exist, the oldest first.
-    created: Vec<QueueId>,
+    /// Those that exist, the oldest first, by ordinal.
+    created: BTreeMap<u64, QueueId>,
     /// Those that exist, by name.
     sorted: BTreeMap<QueueName, QueueId>,
+    pub(crate) next_ordinal: u64,
+    /// The one that was last looked for to put a job into: often the next one too.
+    last: Option<QueueId>,
     memory_bytes: usize,
+    record_bytes: u64,
 }
 
 impl Queues {
     pub(crate) fn new(seed: Seeded) -> Self {
-        Queues { names: HashMap::with_hasher(seed), ..Queues::default() }
+        Queues { names: HashMap::with_hasher(seed), next_ordinal: 1, ..Queues::default() }
     }
 
     /// How many exist.
@@ -103,6 +120,11 @@ impl Queues {
         self.memory_bytes
     }
 
+    /// What the records of queues, and their names in the records of jobs, take in the log.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.record_bytes
+    }
+
     /// A queue's lists have changed; `before_bytes` is what they took before.
     pub(crate) fn recount(&mut self, id: QueueId, before_bytes: usize) {
         self.memory_bytes = self.memory_bytes + self.get(id).lists_bytes() - before_bytes;
@@ -110,7 +132,7 @@ impl Queues {
 
     /// The queue of that name, if it exists.
     pub(crate) fn find(&self, name: &QueueName) -> Option<&Queue> {
-        self.id(name).map(|id| self.get(id)).filter(|queue| queue.exists)
+        self.id(name.as_bytes()).map(|id| self.get(id)).filter(|queue| queue.ordinal.is_some())
     }
 
     pub(crate) fn exists(&self, name: &QueueName) -> bool {
@@ -118,7 +140,13 @@ impl Queues {
     }
 
     /// The queue of that name, if it exists or is waited for.
-    pub(crate) fn id(&self, name: &QueueName) -> Option<QueueId> {
+    pub(crate) fn id(&self, name: &[u8]) -> Option<QueueId> {
+        if let Some(id) = self.last
+            && let Some(queue) = &self.slots[id.0 as usize]
+            && queue.name.as_bytes() == name
+        {
+            return Some(id);
+        }
         self.names.get(name).copied()
     }
 
@@ -130,29 +158,58 @@ impl Queues {
         self.slots[id.0 as usize].as_mut().expect("a queue that is referred to is there")
     }
 
-    /// The queue of that name; from now on it exists.
-    pub(crate) fn create(&mut self, name: &QueueName) -> QueueId {
+    /// The queue of that age, if it exists.
+    pub(crate) fn of_ordinal(&self, ordinal: u64) -> Option<QueueId> {
+        self.created.get(&ordinal).copied()
+    }
+
+    /// The queue of that name; from now on it exists. The ordinal must be free.
+    pub(crate) fn create(&mut self, name: &[u8], ordinal: u64) -> QueueId {
         let id = self.intern(name);
-        if !self.get(id).exists {
-            self.get_mut(id).exists = true;
-            self.created.push(id);
-            self.sorted.insert(name.clone(), id);
+        let queue = self.get_mut(id);
+        if queue.ordinal.is_none() {
+            let (before, name) = (queue.record_bytes(), queue.name.clone());
+            queue.ordinal = Some(ordinal);
+            self.record_bytes = self.record_bytes + self.get(id).record_bytes() - before;
+            self.created.insert(ordinal, id);
+            self.sorted.insert(name, id);
+            self.next_ordinal = self.next_ordinal.max(ordinal + 1);
         }
         id
     }
 
-    /// The queue of that name, to wait for; it need not exist.
-    pub(crate) fn intern(&mut self, name: &QueueName) -> QueueId {
-        if let Some(id) = self.id(name) {
-            return id;
-        }
+    /// A job has come into a queue.
+    pub(crate) fn join(&mut self, id: QueueId) {
+        let queue = self.get_mut(id);
+        queue.jobs += 1;
+        self.record_bytes += bytes_len(self.get(id).name.as_bytes()) as u64;
+    }
+
+    /// A job has gone from a queue.
+    pub(crate) fn part(&mut self, id: QueueId) {
+        let queue = self.get_mut(id);
+        queue.jobs -= 1;
+        self.record_bytes -= bytes_len(self.get(id).name.as_bytes()) as u64;
+    }
+
+    /// The queue of that name; it need not exist.
+    pub(crate) fn intern(&mut self, name: &[u8]) -> QueueId {
+        let id = self.id(name).unwrap_or_else(|| self.add(name));
+        self.last = Some(id);
+        id
+    }
+
+    fn add(&mut self, name: &[u8]) -> QueueId {
+        let name = QueueName::new(name);
         let queue = Queue {
             name: name.clone(),
             ready: Index::new(),
             delayed: Index::new(),
             leased: 0,
             waiting: BTreeMap::new(),
-            exists: false,
+            ordinal: None,
+            jobs: 0,
+            stretch: 0,
         };
         let id = self.free.pop().unwrap_or_else(|| {
             let id = u32::try_from(self.slots.len()).expect("limits keep queues far below 2^32");
@@ -161,14 +218,14 @@ impl Queues {
         });
         self.memory_bytes += queue.memory_bytes();
         self.slots[id.0 as usize] = Some(queue);
-        self.names.insert(name.clone(), id);
+        self.names.insert(name, id);
         id
     }
 
     /// Forgets a queue that does not exist and that nobody waits for any more.
     pub(crate) fn forget_unused(&mut self, id: QueueId) {
         let queue = self.get(id);
-        if queue.exists || !queue.waiting.is_empty() {
+        if queue.ordinal.is_some() || !queue.waiting.is_empty() {
             return;
         }
         let queue = self.slots[id.0 as usize].take().expect("looked at above");
@@ -179,12 +236,18 @@ impl Queues {
 
     /// Those that exist, the oldest first.
     pub(crate) fn by_age(&self) -> impl Iterator<Item = &Queue> {
-        self.created.iter().map(|&id| self.get(id))
+        self.created.values().map(|&id| self.get(id))
     }
 
     /// Those that exist, by name.
     pub(crate) fn by_name(&self) -> impl Iterator<Item = &Queue> {
         self.sorted.values().map(|&id| self.get(id))
+    }
+
+    /// Those that have jobs and do not exist: their own records are yet to come, or lost.
+    pub(crate) fn without_record(&self) -> Vec<QueueName> {
+        let lost = self.all().filter(|queue| queue.ordinal.is_none() && queue.jobs > 0);
+        lost.map(|queue| queue.name.clone()).collect()
     }
 
     /// All, also those that are only waited for.

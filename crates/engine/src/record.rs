@@ -1,17 +1,24 @@
 //! The durable changes. Each is a decision ("job 7 was completed"), applied by the same code when it
 //! is made and when it is read back.
 
-use crate::bytes::{Damaged, Reader, put_bytes, put_number, put_signed};
-use crate::names::{JobNumber, LeaseId, QueueName};
+use crate::bytes::{Damaged, Reader, number_len, put_bytes, put_number, put_signed};
+use crate::job::Job;
+use crate::names::{JobNumber, LeaseId};
 use crate::record_job::Enqueued;
+use crate::record_kept::Kept;
 
 /// One durable change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
-    /// A queue came to exist by being named.
-    QueueCreated(QueueName),
+pub(crate) enum Record<'a> {
+    /// A queue came to exist. Comes before the first job that is put into it or moved there. The ordinal says which
+    /// queues are older.
+    QueueCreated { name: &'a [u8], ordinal: u64 },
     /// A job was put.
-    Enqueued(Box<Enqueued>),
+    Enqueued(Enqueued<'a>),
+    /// All that is known of a job, so that what was written of it before is not needed any more.
+    Kept(Kept<'a>),
+    /// What the next job, the next place and the next queue get is at least this.
+    Counters { next_number: JobNumber, next_place: u64, next_ordinal: u64 },
     /// It was leased beyond its taker's connection.
     Leased { number: JobNumber, lease: LeaseId, until_ms: u64 },
     /// It was taken by a client that holds it, and it counts that.
@@ -31,7 +38,7 @@ pub(crate) enum Record {
     /// Its holder vanished: the job rests, then is ready in its old place.
     Rested { number: JobNumber, until_ms: u64, shown_wall_ms: i64 },
     /// Its failures or attempts are used up: it went to another queue, at the back.
-    Moved { number: JobNumber, queue: QueueName, place: u64, expires_ms: Option<u64> },
+    Moved { number: JobNumber, queue: &'a [u8], place: u64, expires_ms: Option<u64> },
     /// Its date has come.
     Woke { number: JobNumber, expires_ms: Option<u64> },
     /// Its last blocker is gone.
@@ -53,18 +60,31 @@ mod tag {
     pub(super) const MOVED: u8 = 12;
     pub(super) const WOKE: u8 = 13;
     pub(super) const UNBLOCKED: u8 = 14;
+    pub(super) const KEPT: u8 = 15;
+    pub(super) const COUNTERS: u8 = 16;
 }
 
-impl Record {
+impl<'a> Record<'a> {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Record::QueueCreated(name) => {
+            Record::QueueCreated { name, ordinal } => {
                 out.push(tag::QUEUE_CREATED);
-                put_bytes(out, name.as_bytes());
+                put_bytes(out, name);
+                put_number(out, *ordinal);
             }
             Record::Enqueued(enqueued) => {
                 out.push(tag::ENQUEUED);
-                enqueued.encode(out);
+                enqueued.full().encode(out);
+            }
+            Record::Kept(kept) => {
+                out.push(tag::KEPT);
+                kept.full().encode(out);
+            }
+            Record::Counters { next_number, next_place, next_ordinal } => {
+                out.push(tag::COUNTERS);
+                put_number(out, *next_number);
+                put_number(out, *next_place);
+                put_number(out, *next_ordinal);
             }
             Record::Leased { number, lease, until_ms } => {
                 put_head(out, tag::LEASED, *number);
@@ -90,7 +110,7 @@ impl Record {
             }
             Record::Moved { number, queue, place, expires_ms } => {
                 put_head(out, tag::MOVED, *number);
-                put_bytes(out, queue.as_bytes());
+                put_bytes(out, queue);
                 put_number(out, *place);
                 put_optional(out, *expires_ms);
             }
@@ -107,11 +127,21 @@ impl Record {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Damaged> {
+    pub(crate) fn decode(reader: &mut Reader<'a>) -> Result<Self, Damaged> {
         let tag = reader.byte()?;
         match tag {
-            tag::QUEUE_CREATED => return Ok(Record::QueueCreated(QueueName::new(reader.bytes()?))),
-            tag::ENQUEUED => return Ok(Record::Enqueued(Box::new(Enqueued::decode(reader)?))),
+            tag::QUEUE_CREATED => {
+                return Ok(Record::QueueCreated { name: reader.bytes()?, ordinal: reader.number()? });
+            }
+            tag::ENQUEUED => return Ok(Record::Enqueued(Enqueued::decode(reader)?)),
+            tag::KEPT => return Ok(Record::Kept(Kept::decode(reader)?)),
+            tag::COUNTERS => {
+                return Ok(Record::Counters {
+                    next_number: reader.number()?,
+                    next_place: reader.number()?,
+                    next_ordinal: reader.number()?,
+                });
+            }
             _ => {}
         }
         let number = reader.number()?;
@@ -130,12 +160,9 @@ impl Record {
                 expires_ms: optional(reader)?,
             },
             tag::RESTED => Record::Rested { number, until_ms: reader.number()?, shown_wall_ms: reader.date()? },
-            tag::MOVED => Record::Moved {
-                number,
-                queue: QueueName::new(reader.bytes()?),
-                place: reader.number()?,
-                expires_ms: optional(reader)?,
-            },
+            tag::MOVED => {
+                Record::Moved { number, queue: reader.bytes()?, place: reader.number()?, expires_ms: optional(reader)? }
+            }
             tag::WOKE => Record::Woke { number, expires_ms: optional(reader)? },
             tag::UNBLOCKED => Record::Unblocked {
                 number,
@@ -146,6 +173,12 @@ impl Record {
             _ => return Err(Damaged),
         })
     }
+}
+
+/// Writes a [`Record::Kept`] of a job that is there, without a copy of it.
+pub(crate) fn put_kept(out: &mut Vec<u8>, job: &Job, queue: &[u8]) {
+    out.push(tag::KEPT);
+    job.kept(queue).encode(out);
 }
 
 fn put_head(out: &mut Vec<u8>, tag: u8, number: JobNumber) {
@@ -170,6 +203,11 @@ pub(crate) fn put_optional(out: &mut Vec<u8>, at_ms: Option<u64>) {
     }
 }
 
+/// How many bytes [`put_optional`] takes.
+pub(crate) fn optional_len(number: Option<u64>) -> usize {
+    1 + number.map_or(0, number_len)
+}
+
 pub(crate) fn optional(reader: &mut Reader<'_>) -> Result<Option<u64>, Damaged> {
     match reader.byte()? {
         0 => Ok(None),
@@ -181,38 +219,46 @@ pub(crate) fn optional(reader: &mut Reader<'_>) -> Result<Option<u64>, Damaged> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{AttemptRule, Backoff, DateRank, FailureRule, NewJob, OwnTime, Start, UsedUp};
-    use crate::names::Uuid;
+    use crate::command::{AttemptRule, Backoff, DateRank, FailureRule, OwnTime, UsedUp};
+    use crate::job::{Due, Rank, State};
+    use crate::names::{QueueName, Uuid};
 
-    fn enqueued(change: impl FnOnce(&mut Enqueued)) -> Record {
-        let job = NewJob::plain(QueueName::new(b"q"), b"body"[..].into());
+    fn enqueued(change: impl FnOnce(&mut Enqueued<'_>)) -> Enqueued<'static> {
         let mut enqueued = Enqueued {
             number: 7,
             place: 9,
             created_wall_ms: -5,
-            delayed: false,
+            queue: b"q",
+            body: b"body"[..].into(),
+            urgency: 0,
+            own_time: OwnTime::None,
+            uuid: None,
+            name: None,
+            lifetime_ms: None,
             expires_ms: None,
+            attempts: None,
+            failures: None,
             blockers: Vec::new(),
+            date: None,
+            delayed: false,
             runs: false,
-            job,
         };
         change(&mut enqueued);
-        Record::Enqueued(Box::new(enqueued))
+        enqueued
     }
 
-    fn with_every_part(enqueued: &mut Enqueued) {
+    fn with_every_part(enqueued: &mut Enqueued<'_>) {
         enqueued.delayed = true;
-        enqueued.expires_ms = Some(u64::MAX);
         enqueued.blockers = vec![1, 2, 300];
         enqueued.runs = true;
-        enqueued.job.urgency = i128::MIN;
-        enqueued.job.uuid = Some(Uuid(u128::MAX));
-        enqueued.job.name = Some("näme".into());
-        enqueued.job.own_time = OwnTime::Millis(u64::MAX);
-        enqueued.job.start = Start::At { wall_ms: i64::MIN, rank: DateRank::Behind };
-        enqueued.job.lifetime_ms = Some(u64::MAX);
-        enqueued.job.attempts = Some(AttemptRule { max: Some(u32::MAX) });
-        enqueued.job.failures = Some(FailureRule {
+        enqueued.urgency = i128::MIN;
+        enqueued.uuid = Some(Uuid(u128::MAX));
+        enqueued.name = Some("näme".into());
+        enqueued.own_time = OwnTime::Millis(u64::MAX);
+        enqueued.date = Some((i64::MIN, DateRank::Behind));
+        enqueued.lifetime_ms = Some(u64::MAX);
+        enqueued.attempts = Some(AttemptRule { max: Some(u32::MAX) });
+        enqueued.failures = Some(FailureRule {
             allowed: Some(3),
             backoff: Backoff::Quartic,
             used_up: UsedUp::MoveTo(QueueName::new(b"dead\0\n")),
@@ -220,13 +266,45 @@ mod tests {
         });
     }
 
-    fn one_of_each() -> Vec<Record> {
+    fn kept(base: Enqueued<'static>, state: State) -> Record<'static> {
+        Record::Kept(Kept { base, state, expires_ms: None, attempts: 0, failures: 0, result: None, rank: Rank::Usual })
+    }
+
+    fn kept_with_every_part() -> Record<'static> {
+        Record::Kept(Kept {
+            base: enqueued(with_every_part),
+            state: State::Blocked,
+            expires_ms: Some(u64::MAX),
+            attempts: u64::MAX,
+            failures: 1,
+            result: Some(b"result"[..].into()),
+            rank: Rank::Ahead(i64::MAX),
+        })
+    }
+
+    fn one_of_each() -> Vec<Record<'static>> {
+        let lease = LeaseId(u64::MAX);
         vec![
-            Record::QueueCreated(QueueName::new(b"")),
-            enqueued(|_| {}),
-            enqueued(with_every_part),
-            enqueued(|enqueued| enqueued.job.own_time = OwnTime::Unlimited),
-            Record::Leased { number: 1, lease: LeaseId(u64::MAX), until_ms: u64::MAX },
+            Record::QueueCreated { name: b"", ordinal: 200 },
+            Record::Enqueued(enqueued(|_| {})),
+            Record::Enqueued(enqueued(with_every_part)),
+            Record::Enqueued(enqueued(|enqueued| {
+                enqueued.lifetime_ms = Some(1);
+                enqueued.expires_ms = Some(u64::MAX);
+            })),
+            Record::Enqueued(enqueued(|enqueued| enqueued.own_time = OwnTime::Unlimited)),
+            kept(enqueued(|_| {}), State::Ready),
+            kept(enqueued(|_| {}), State::Leased { lease, until_ms: u64::MAX }),
+            kept(enqueued(|_| {}), State::Delayed { due: Due::Engine(1), shown_wall_ms: -1 }),
+            kept(
+                enqueued(|enqueued| enqueued.date = Some((3, DateRank::Behind))),
+                State::Delayed { due: Due::Wall(3), shown_wall_ms: 3 },
+            ),
+            kept(enqueued(|_| {}), State::Done),
+            kept(enqueued(|_| {}), State::Failed),
+            kept_with_every_part(),
+            Record::Counters { next_number: u64::MAX, next_place: 1, next_ordinal: 2 },
+            Record::Leased { number: 1, lease, until_ms: u64::MAX },
             Record::Counted { number: 2 },
             Record::Undone { number: 3 },
             Record::Done { number: 4, expires_ms: 5, result: b"out"[..].into() },
@@ -235,7 +313,7 @@ mod tests {
             Record::Failure { number: 6 },
             Record::BackedOff { number: 6, until_ms: 7, due_wall_ms: -8, expires_ms: Some(9) },
             Record::Rested { number: 6, until_ms: 7, shown_wall_ms: i64::MAX },
-            Record::Moved { number: 6, queue: QueueName::new(b"x"), place: 8, expires_ms: None },
+            Record::Moved { number: 6, queue: b"x", place: 8, expires_ms: None },
             Record::Woke { number: 6, expires_ms: Some(1) },
             Record::Unblocked { number: 6, place: 10, delayed: true, expires_ms: None },
         ]

@@ -1,25 +1,57 @@
 //! The record of a job that was put: everything it brought along.
 
-use crate::bytes::{Damaged, Reader, put_bytes, put_number, put_signed, put_wide};
-use crate::command::{AttemptRule, Backoff, DateRank, FailureRule, NewJob, OwnTime, Start, UsedUp};
+use crate::bytes::{
+    Damaged, Reader, bytes_len, date_len, number_len, put_bytes, put_number, put_signed, put_wide, signed_len, wide_len,
+};
+use crate::command::{AttemptRule, Backoff, DateRank, FailureRule, OwnTime, UsedUp};
+use crate::job::{Due, Job, Rare, State};
 use crate::names::{JobNumber, QueueName, Uuid};
-use crate::record::{optional, put_optional};
+use crate::record::{optional, optional_len, put_optional};
 
 /// A job that was put, and what was decided about it then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Enqueued {
+pub(crate) struct Enqueued<'a> {
     pub(crate) number: JobNumber,
     /// 0 if it is blocked.
     pub(crate) place: u64,
     pub(crate) created_wall_ms: i64,
-    /// Whether it waits for its date, once it is not blocked.
-    pub(crate) delayed: bool,
+    pub(crate) queue: &'a [u8],
+    pub(crate) body: Box<[u8]>,
+    pub(crate) urgency: i128,
+    pub(crate) own_time: OwnTime,
+    pub(crate) uuid: Option<Uuid>,
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) lifetime_ms: Option<u64>,
     pub(crate) expires_ms: Option<u64>,
+    pub(crate) attempts: Option<AttemptRule>,
+    pub(crate) failures: Option<FailureRule>,
     /// Unfinished jobs, in order of number.
     pub(crate) blockers: Vec<JobNumber>,
+    pub(crate) date: Option<(i64, DateRank)>,
+    /// Whether it waits for its date, once it is not blocked.
+    pub(crate) delayed: bool,
     pub(crate) runs: bool,
-    /// Its own blockers are empty: they became the numbers above.
-    pub(crate) job: NewJob,
+}
+
+/// The same, as it is written.
+pub(crate) struct Full<'a> {
+    pub(crate) number: JobNumber,
+    pub(crate) place: u64,
+    pub(crate) created_wall_ms: i64,
+    pub(crate) queue: &'a [u8],
+    pub(crate) body: &'a [u8],
+    pub(crate) urgency: i128,
+    pub(crate) own_time: OwnTime,
+    pub(crate) uuid: Option<Uuid>,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) lifetime_ms: Option<u64>,
+    pub(crate) expires_ms: Option<u64>,
+    pub(crate) attempts: Option<AttemptRule>,
+    pub(crate) failures: Option<&'a FailureRule>,
+    pub(crate) blockers: &'a [JobNumber],
+    pub(crate) date: Option<(i64, DateRank)>,
+    pub(crate) delayed: bool,
+    pub(crate) runs: bool,
 }
 
 /// Which of the rare parts follow.
@@ -34,40 +66,40 @@ mod has {
     pub(super) const RUNS: u8 = 128;
 }
 
-impl Enqueued {
+impl Full<'_> {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let job = &self.job;
+        out.reserve(JOB_HEAD_MAX + self.queue.len() + self.body.len());
         out.push(self.parts());
         put_number(out, self.number);
         put_number(out, self.place);
         put_signed(out, self.created_wall_ms.into());
-        put_bytes(out, job.queue.as_bytes());
-        put_bytes(out, &job.body);
-        put_signed(out, job.urgency);
-        put_own_time(out, job.own_time);
-        if let Some(uuid) = job.uuid {
+        put_bytes(out, self.queue);
+        put_bytes(out, self.body);
+        put_signed(out, self.urgency);
+        put_own_time(out, self.own_time);
+        if let Some(uuid) = self.uuid {
             put_wide(out, uuid.0);
         }
-        if let Some(name) = &job.name {
+        if let Some(name) = self.name {
             put_bytes(out, name.as_bytes());
         }
-        if let Some(lifetime_ms) = job.lifetime_ms {
+        if let Some(lifetime_ms) = self.lifetime_ms {
             put_number(out, lifetime_ms);
             put_optional(out, self.expires_ms);
         }
-        if let Some(rule) = job.attempts {
+        if let Some(rule) = self.attempts {
             put_optional(out, rule.max.map(u64::from));
         }
-        if let Some(rule) = &job.failures {
+        if let Some(rule) = self.failures {
             put_failure_rule(out, rule);
         }
         if !self.blockers.is_empty() {
             put_number(out, self.blockers.len() as u64);
-            for &blocker in &self.blockers {
+            for &blocker in self.blockers {
                 put_number(out, blocker);
             }
         }
-        if let Start::At { wall_ms, rank } = job.start {
+        if let Some((wall_ms, rank)) = self.date {
             put_signed(out, wall_ms.into());
             out.push(u8::from(rank == DateRank::Behind));
             out.push(u8::from(self.delayed));
@@ -75,57 +107,157 @@ impl Enqueued {
     }
 
     fn parts(&self) -> u8 {
-        let job = &self.job;
         let part = |there: bool, bit: u8| if there { bit } else { 0 };
-        part(job.uuid.is_some(), has::UUID)
-            | part(job.name.is_some(), has::NAME)
-            | part(job.lifetime_ms.is_some(), has::LIFETIME)
-            | part(job.attempts.is_some(), has::ATTEMPTS)
-            | part(job.failures.is_some(), has::FAILURES)
+        part(self.uuid.is_some(), has::UUID)
+            | part(self.name.is_some(), has::NAME)
+            | part(self.lifetime_ms.is_some(), has::LIFETIME)
+            | part(self.attempts.is_some(), has::ATTEMPTS)
+            | part(self.failures.is_some(), has::FAILURES)
             | part(!self.blockers.is_empty(), has::BLOCKERS)
-            | part(job.start != Start::Now, has::DATE)
+            | part(self.date.is_some(), has::DATE)
             | part(self.runs, has::RUNS)
     }
+}
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Damaged> {
+impl Job {
+    /// What it was put with, and what has become of it as far as a [`Full`] can say.
+    pub(crate) fn full<'a>(&'a self, queue: &'a [u8]) -> Full<'a> {
+        let rare = self.rare.as_deref();
+        Full {
+            number: self.number,
+            place: self.place,
+            created_wall_ms: self.created_wall_ms,
+            queue,
+            body: &self.body,
+            urgency: self.urgency,
+            own_time: self.own_time,
+            uuid: rare.and_then(|rare| rare.uuid),
+            name: rare.and_then(|rare| rare.name.as_deref()),
+            lifetime_ms: rare.and_then(|rare| rare.lifetime_ms),
+            expires_ms: None,
+            attempts: rare.and_then(|rare| rare.attempt_rule),
+            failures: rare.and_then(|rare| rare.failure_rule.as_ref()),
+            blockers: self.blockers(),
+            date: rare.and_then(|rare| rare.date),
+            delayed: matches!(self.state, State::Delayed { due: Due::Wall(_), .. }),
+            runs: self.runs(),
+        }
+    }
+
+    /// How long that is when written, but for the queue's name.
+    pub(crate) fn full_len(&self) -> usize {
+        1 + number_len(self.number)
+            + number_len(self.place)
+            + date_len(self.created_wall_ms)
+            + bytes_len(&self.body)
+            + signed_len(self.urgency)
+            + own_time_len(self.own_time)
+            + self.rare.as_deref().map_or(0, Rare::full_len)
+    }
+}
+
+impl Rare {
+    fn full_len(&self) -> usize {
+        let blockers = match &self.blockers[..] {
+            [] => 0,
+            blockers => {
+                let numbers: usize = blockers.iter().map(|&blocker| number_len(blocker)).sum();
+                number_len(blockers.len() as u64) + numbers
+            }
+        };
+        self.uuid.map_or(0, |uuid| wide_len(uuid.0))
+            + self.name.as_ref().map_or(0, |name| bytes_len(name.as_bytes()))
+            + self.lifetime_ms.map_or(0, |lifetime_ms| number_len(lifetime_ms) + optional_len(None))
+            + self.attempt_rule.map_or(0, |rule| optional_len(rule.max.map(u64::from)))
+            + self.failure_rule.as_ref().map_or(0, failure_rule_len)
+            + blockers
+            + self.date.map_or(0, |(wall_ms, _)| date_len(wall_ms) + 2)
+    }
+}
+
+impl<'a> Enqueued<'a> {
+    pub(crate) fn full(&self) -> Full<'_> {
+        Full {
+            number: self.number,
+            place: self.place,
+            created_wall_ms: self.created_wall_ms,
+            queue: self.queue,
+            body: &self.body,
+            urgency: self.urgency,
+            own_time: self.own_time,
+            uuid: self.uuid,
+            name: self.name.as_deref(),
+            lifetime_ms: self.lifetime_ms,
+            expires_ms: self.expires_ms,
+            attempts: self.attempts,
+            failures: self.failures.as_ref(),
+            blockers: &self.blockers,
+            date: self.date,
+            delayed: self.delayed,
+            runs: self.runs,
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'a>) -> Result<Self, Damaged> {
         let parts = reader.byte()?;
-        let number = reader.number()?;
-        let place = reader.number()?;
-        let created_wall_ms = reader.date()?;
-        let queue = QueueName::new(reader.bytes()?);
-        let mut job = NewJob::plain(queue, reader.bytes()?.into());
-        job.urgency = reader.signed()?;
-        job.own_time = own_time(reader)?;
+        let mut enqueued = Enqueued {
+            number: reader.number()?,
+            place: reader.number()?,
+            created_wall_ms: reader.date()?,
+            queue: reader.bytes()?,
+            body: reader.bytes()?.into(),
+            urgency: reader.signed()?,
+            own_time: own_time(reader)?,
+            uuid: None,
+            name: None,
+            lifetime_ms: None,
+            expires_ms: None,
+            attempts: None,
+            failures: None,
+            blockers: Vec::new(),
+            date: None,
+            delayed: false,
+            runs: parts & has::RUNS != 0,
+        };
+        if parts & !has::RUNS != 0 {
+            enqueued.decode_rare(parts, reader)?;
+        }
+        Ok(enqueued)
+    }
+
+    fn decode_rare(&mut self, parts: u8, reader: &mut Reader<'_>) -> Result<(), Damaged> {
         if parts & has::UUID != 0 {
-            job.uuid = Some(Uuid(reader.wide()?));
+            self.uuid = Some(Uuid(reader.wide()?));
         }
         if parts & has::NAME != 0 {
-            job.name = Some(std::str::from_utf8(reader.bytes()?).map_err(|_| Damaged)?.into());
+            self.name = Some(std::str::from_utf8(reader.bytes()?).map_err(|_| Damaged)?.into());
         }
-        let mut expires_ms = None;
         if parts & has::LIFETIME != 0 {
-            job.lifetime_ms = Some(reader.number()?);
-            expires_ms = optional(reader)?;
+            self.lifetime_ms = Some(reader.number()?);
+            self.expires_ms = optional(reader)?;
         }
         if parts & has::ATTEMPTS != 0 {
             let max = optional(reader)?.map(u32::try_from).transpose().map_err(|_| Damaged)?;
-            job.attempts = Some(AttemptRule { max });
+            self.attempts = Some(AttemptRule { max });
         }
         if parts & has::FAILURES != 0 {
-            job.failures = Some(failure_rule(reader)?);
+            self.failures = Some(failure_rule(reader)?);
         }
-        let blockers = if parts & has::BLOCKERS == 0 { Vec::new() } else { blockers(reader)? };
-        let mut delayed = false;
+        if parts & has::BLOCKERS != 0 {
+            self.blockers = blockers(reader)?;
+        }
         if parts & has::DATE != 0 {
             let wall_ms = reader.date()?;
             let rank = if reader.flag()? { DateRank::Behind } else { DateRank::Ahead };
-            job.start = Start::At { wall_ms, rank };
-            delayed = reader.flag()?;
+            self.date = Some((wall_ms, rank));
+            self.delayed = reader.flag()?;
         }
-        let runs = parts & has::RUNS != 0;
-        Ok(Enqueued { number, place, created_wall_ms, delayed, expires_ms, blockers, runs, job })
+        Ok(())
     }
 }
+
+/// What the record of a job that is put takes beside its body, names and blockers is less than this.
+pub(crate) const JOB_HEAD_MAX: usize = 192;
 
 fn put_own_time(out: &mut Vec<u8>, own_time: OwnTime) {
     match own_time {
@@ -135,6 +267,13 @@ fn put_own_time(out: &mut Vec<u8>, own_time: OwnTime) {
             out.push(2);
             put_number(out, ms);
         }
+    }
+}
+
+fn own_time_len(own_time: OwnTime) -> usize {
+    match own_time {
+        OwnTime::None | OwnTime::Unlimited => 1,
+        OwnTime::Millis(ms) => 1 + number_len(ms),
     }
 }
 
@@ -160,6 +299,14 @@ fn put_failure_rule(out: &mut Vec<u8>, rule: &FailureRule) {
     if let Some(queue) = queue {
         put_bytes(out, queue.as_bytes());
     }
+}
+
+fn failure_rule_len(rule: &FailureRule) -> usize {
+    let queue = match &rule.used_up {
+        UsedUp::MoveTo(queue) => bytes_len(queue.as_bytes()),
+        UsedUp::Remove | UsedUp::Keep => 0,
+    };
+    1 + optional_len(rule.allowed) + queue
 }
 
 fn failure_rule(reader: &mut Reader<'_>) -> Result<FailureRule, Damaged> {

@@ -8,7 +8,9 @@ use crate::engine::Engine;
 use crate::job::{Due, Job, Rank, State};
 use crate::names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
 use crate::queue::{DueKey, OrderKey, Queue};
+use crate::record::{Record, put_kept};
 use crate::reply::{QueueCounts, StateView};
+use crate::stretch::Entry;
 use crate::timers::Timer;
 use crate::waiting::Want;
 
@@ -177,8 +179,45 @@ impl Engine {
         assert_eq!(store.jobs.memory_bytes(), memory_bytes, "memory of jobs");
         let queues_bytes: usize = store.queues.all().map(Queue::memory_bytes).sum();
         assert_eq!(store.queues.memory_bytes(), queues_bytes, "memory of queues");
+        self.check_stretches();
         assert_eq!(store.timers.len(), timers + self.check_waiting(), "deadlines");
         assert!(store.stirred.is_empty(), "the waiting have been served");
+    }
+
+    /// Checks what is known of the log: that each job and queue is listed where its newest full record is, and what
+    /// these records would take.
+    fn check_stretches(&self) {
+        let store = &self.store;
+        let (mut jobs, mut queues) = (BTreeSet::new(), BTreeSet::new());
+        for (stretch, entry) in store.stretches.unread() {
+            match entry {
+                Entry::Job(number) => drop(jobs.insert((stretch, number))),
+                Entry::Queue(queue) => drop(queues.insert((stretch, queue))),
+            }
+        }
+        let mut record = Vec::new();
+        let mut bytes = 0;
+        let tracked = store.stretches.len() > 0;
+        for job in store.jobs.iter() {
+            let number = job.number;
+            assert!(!tracked || jobs.contains(&(job.stretch, number)), "job {number} in its stretch");
+            record.clear();
+            put_kept(&mut record, job, store.queues.get(job.queue).name.as_bytes());
+            bytes += record.len() as u64;
+        }
+        for queue in store.queues.by_age() {
+            let id = store.queues.id(queue.name.as_bytes()).expect("a queue is found by its name");
+            assert!(!tracked || queues.contains(&(queue.stretch, id)), "queue {:?} in its stretch", queue.name);
+            record.clear();
+            let ordinal = queue.ordinal.expect("a queue that exists has an ordinal");
+            Record::QueueCreated { name: queue.name.as_bytes(), ordinal }.encode(&mut record);
+            bytes += record.len() as u64;
+            assert_eq!(store.queues.of_ordinal(ordinal), Some(id), "queue {:?} by age", queue.name);
+        }
+        assert_eq!(self.live_bytes(), bytes, "what full records would take");
+        let queues_bytes: u64 = store.queues.all().map(Queue::record_bytes).sum();
+        assert_eq!(store.queues.record_bytes(), queues_bytes, "what the records of queues would take");
+        assert_eq!(store.stretches.memory_bytes(), store.stretches.memory_bytes_counted(), "memory of lists");
     }
 
     /// Checks the deadlines of one job. How many there are.

@@ -8,6 +8,7 @@ use crate::job::{Due, Job, State};
 use crate::jobs::Jobs;
 use crate::names::{ClientId, JobNumber, LeaseId, Uuid};
 use crate::queue::{DueKey, OrderKey, QueueId, Queues};
+use crate::stretch::Stretches;
 use crate::timers::{Timer, Timers};
 
 /// The whole state but for who waits for what.
@@ -25,7 +26,10 @@ pub(crate) struct Store {
     /// Queues that have waiting clients and got a ready job.
     pub(crate) stirred: Vec<QueueId>,
     pub(crate) next_number: JobNumber,
+    /// The next number after a restart: those that a refused group skipped were given to nobody.
+    pub(crate) next_number_kept: JobNumber,
     pub(crate) next_place: u64,
+    pub(crate) stretches: Stretches,
 }
 
 impl Store {
@@ -39,8 +43,15 @@ impl Store {
             held: HashMap::default(),
             stirred: Vec::new(),
             next_number: 1,
+            next_number_kept: 1,
             next_place: 1,
+            stretches: Stretches::default(),
         }
+    }
+
+    /// Whether nothing has happened yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.next_number == 1 && self.next_place == 1 && self.queues.next_ordinal == 1
     }
 
     pub(crate) fn job(&self, number: JobNumber) -> &Job {
@@ -55,18 +66,70 @@ impl Store {
         }
     }
 
-    /// Moves a job from the state it is in to another. The only way a state changes.
+    /// Moves a job from the state it is in to another. But for a change of place, the only way a state changes.
     pub(crate) fn set_state(&mut self, number: JobNumber, state: State) {
-        self.leave(number);
-        self.jobs.change(number, |job| job.state = state);
-        self.enter(number);
+        let (jobs, mut indexes) = self.parts();
+        jobs.change_state(number, |job| {
+            indexes.leave(job);
+            job.state = state;
+            indexes.enter(job);
+        });
     }
 
+    /// Changes what a job's place in the indexes depends on.
+    pub(crate) fn rearrange(&mut self, number: JobNumber, change: impl FnOnce(&mut Job)) {
+        let (jobs, mut indexes) = self.parts();
+        jobs.change(number, |job| {
+            indexes.leave(job);
+            change(job);
+            indexes.enter(job);
+        });
+    }
+
+    /// The jobs, and the indexes that follow from them.
+    pub(crate) fn parts(&mut self) -> (&mut Jobs, Indexes<'_>) {
+        let Store { jobs, queues, timers, held, stirred, .. } = self;
+        (jobs, Indexes { queues, timers, held, stirred })
+    }
+
+    /// How many jobs a client holds.
+    pub(crate) fn held_count(&self, client: ClientId) -> usize {
+        self.held.get(&client).map_or(0, BTreeMap::len)
+    }
+
+    /// All that a job blocks, directly and by way of others, each once, depth first in the order in
+    /// which they were put. The job itself is not among them.
+    pub(crate) fn blocked_by(&self, number: JobNumber) -> Vec<JobNumber> {
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::from([number]);
+        let mut ahead: Vec<JobNumber> = self.blocks_directly(number).rev().collect();
+        while let Some(next) = ahead.pop() {
+            if seen.insert(next) {
+                found.push(next);
+                ahead.extend(self.blocks_directly(next).rev());
+            }
+        }
+        found
+    }
+
+    fn blocks_directly(&self, number: JobNumber) -> impl DoubleEndedIterator<Item = JobNumber> {
+        self.blocks.get(&number).into_iter().flatten().copied()
+    }
+}
+
+/// The indexes that a job's state puts it in.
+pub(crate) struct Indexes<'a> {
+    queues: &'a mut Queues,
+    timers: &'a mut Timers,
+    held: &'a mut HashMap<ClientId, BTreeMap<LeaseId, JobNumber>, ByNumber>,
+    stirred: &'a mut Vec<QueueId>,
+}
+
+impl Indexes<'_> {
     /// Takes a job out of every index that its state puts it in.
-    pub(crate) fn leave(&mut self, number: JobNumber) {
-        let job = self.jobs.get(number).expect("a job that leaves is there");
-        let id = job.queue;
-        let queue = self.queues.get_mut(id);
+    pub(crate) fn leave(&mut self, job: &Job) {
+        let number = job.number;
+        let queue = self.queues.get_mut(job.queue);
         let before_bytes = queue.lists_bytes();
         match job.state {
             State::Blocked | State::Done | State::Failed => {}
@@ -94,14 +157,13 @@ impl Store {
                 }
             }
         }
-        self.queues.recount(id, before_bytes);
+        self.queues.recount(job.queue, before_bytes);
     }
 
     /// Puts a job into every index that its state asks for.
-    pub(crate) fn enter(&mut self, number: JobNumber) {
-        let job = self.jobs.get(number).expect("a job that enters is there");
-        let id = job.queue;
-        let queue = self.queues.get_mut(id);
+    pub(crate) fn enter(&mut self, job: &Job) {
+        let number = job.number;
+        let queue = self.queues.get_mut(job.queue);
         let before_bytes = queue.lists_bytes();
         match job.state {
             State::Blocked | State::Done | State::Failed => {}
@@ -128,30 +190,6 @@ impl Store {
                 self.held.entry(client).or_default().insert(lease, number);
             }
         }
-        self.queues.recount(id, before_bytes);
-    }
-
-    /// How many jobs a client holds.
-    pub(crate) fn held_count(&self, client: ClientId) -> usize {
-        self.held.get(&client).map_or(0, BTreeMap::len)
-    }
-
-    /// All that a job blocks, directly and by way of others, each once, depth first in the order in
-    /// which they were put. The job itself is not among them.
-    pub(crate) fn blocked_by(&self, number: JobNumber) -> Vec<JobNumber> {
-        let mut found = Vec::new();
-        let mut seen = BTreeSet::from([number]);
-        let mut ahead: Vec<JobNumber> = self.blocks_directly(number).rev().collect();
-        while let Some(next) = ahead.pop() {
-            if seen.insert(next) {
-                found.push(next);
-                ahead.extend(self.blocks_directly(next).rev());
-            }
-        }
-        found
-    }
-
-    fn blocks_directly(&self, number: JobNumber) -> impl DoubleEndedIterator<Item = JobNumber> {
-        self.blocks.get(&number).into_iter().flatten().copied()
+        self.queues.recount(job.queue, before_bytes);
     }
 }

@@ -29,6 +29,12 @@ pub enum Step {
     Tick { jump: Jump, late_ms: u64, random: u64 },
     /// A crash, a while, and a start from the records.
     Restart(Jump),
+    /// The log begins a new stretch.
+    BeginStretch,
+    /// About so many bytes of what is needed of the oldest stretch are written anew.
+    Compact { bytes: usize },
+    /// The log lets go of the oldest stretch, if nothing of it is needed.
+    DropStretch,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +145,9 @@ fn step() -> impl Strategy<Value = Step> {
         60 => jump().prop_map(Step::Pass),
         160 => (jump(), late_ms(), any_random()).prop_map(|(jump, late_ms, random)| Step::Tick { jump, late_ms, random }),
         6 => jump().prop_map(Step::Restart),
+        15 => Just(Step::BeginStretch),
+        40 => prop_oneof![0..100_usize, Just(usize::MAX)].prop_map(|bytes| Step::Compact { bytes }),
+        15 => Just(Step::DropStretch),
     ]
 }
 

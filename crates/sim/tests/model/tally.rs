@@ -171,4 +171,11 @@ const EXPECTED: &[&str] = &[
     "restart: held marks",
     "restart: leases",
     "restart: run jobs",
+    "restart: from the rest",
+    "restart: from the whole",
+    "stretch: begun",
+    "stretch: dropped",
+    "compact: whole",
+    "compact: in part",
+    "compact: nothing",
 ];

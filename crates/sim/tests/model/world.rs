@@ -1,8 +1,9 @@
 //! One run: the engine and the model are asked the same and must say, and be, the same.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use jobyard_engine::{Answers, ClientId, Engine, JobNumber, LeaseId, Limits, Now, Reply, Snapshot};
+use jobyard_engine::{Answers, ClientId, Engine, History, JobNumber, LeaseId, Limits, Now, Reply, Snapshot};
 use jobyard_sim::model::Model;
 
 use crate::resolve::Moment;
@@ -30,8 +31,11 @@ struct World<'t> {
     engine: Engine,
     model: Model,
     epoch: u64,
-    /// All that the engine ever wrote, over all restarts.
-    records: Vec<u8>,
+    /// What the engine wrote, over all restarts, by stretches; the oldest may have been dropped.
+    stretches: VecDeque<Vec<u8>>,
+    dropped: bool,
+    /// Whether the oldest stretch is not needed any more.
+    superfluous: bool,
     now: Now,
     seats: [ClientId; CLIENTS],
     clients_seen: u64,
@@ -51,7 +55,9 @@ impl World<'_> {
         let mut world = World {
             engine: Engine::new(limits(), 1, 1),
             epoch: 1,
-            records: Vec::new(),
+            stretches: VecDeque::from([Vec::new()]),
+            dropped: false,
+            superfluous: false,
             now: Now { engine_ms: 1_000, wall_ms: 1_767_225_600_250, random: 0 },
             seats: [ClientId(0); CLIENTS],
             clients_seen: 0,
@@ -62,6 +68,7 @@ impl World<'_> {
             tally,
             model,
         };
+        world.engine.begin_stretch();
         for seat in 0..CLIENTS {
             world.connect(seat);
         }
@@ -80,6 +87,12 @@ impl World<'_> {
             }
             Step::Tick { jump, late_ms, random } => self.tick(*jump, *late_ms, *random),
             Step::Restart(jump) => self.restart(*jump),
+            Step::BeginStretch => self.begin_stretch(),
+            Step::Compact { bytes } => self.compact(*bytes),
+            Step::DropStretch => {
+                self.drop_stretch();
+                Ok(())
+            }
         }
     }
 
@@ -191,9 +204,50 @@ impl World<'_> {
         }
         let now = self.now;
         let mut engine = Engine::new(limits(), self.epoch, self.epoch);
-        engine.replay(&self.records).map_err(|_| "the engine cannot read its own records")?;
+        let history = if self.dropped { History::Rest } else { History::Whole };
+        self.tally.count(if self.dropped { "restart: from the rest" } else { "restart: from the whole" });
+        for records in &self.stretches {
+            engine.begin_stretch();
+            engine.replay(records, history).map_err(|_| "the engine cannot read its own records")?;
+        }
         self.engine = engine;
+        self.superfluous = false;
         self.both("restart", |model, _| model.restart(now), |engine, _| engine.recover(now))
+    }
+
+    fn begin_stretch(&mut self) -> Result<(), String> {
+        self.tally.count("stretch: begun");
+        self.stretches.push_back(Vec::new());
+        self.both("begin_stretch", |_, _| {}, |engine, _| engine.begin_stretch())
+    }
+
+    fn compact(&mut self, bytes: usize) -> Result<(), String> {
+        let mut superfluous = false;
+        let live_bytes = self.engine.live_bytes();
+        let before = self.stretches.iter().map(Vec::len).sum::<usize>();
+        self.both(&format!("compact {bytes}"), |_, _| {}, |engine, _| superfluous = engine.compact(bytes))?;
+        self.superfluous = superfluous;
+        if self.engine.live_bytes() != live_bytes {
+            return Err("compaction changed what lives".to_owned());
+        }
+        let moved = self.stretches.iter().map(Vec::len).sum::<usize>() > before;
+        self.tally.count(match (superfluous, moved) {
+            (true, _) => "compact: whole",
+            (false, true) => "compact: in part",
+            (false, false) => "compact: nothing",
+        });
+        Ok(())
+    }
+
+    fn drop_stretch(&mut self) {
+        if self.superfluous {
+            self.tally.count("stretch: dropped");
+            self.story.push("drop_stretch".to_owned());
+            self.stretches.pop_front();
+            self.engine.drop_stretch();
+            self.dropped = true;
+            self.superfluous = false;
+        }
     }
 
     /// Makes the same call of both, and compares.
@@ -226,7 +280,8 @@ impl World<'_> {
 
         let mut said: Vec<(ClientId, String)> = Vec::new();
         ask_engine(&mut self.engine, &mut |client, reply| said.push((client, format!("{reply:?}"))));
-        self.records.extend_from_slice(self.engine.records());
+        let newest = self.stretches.back_mut().expect("there is always one");
+        newest.extend_from_slice(self.engine.records());
         self.engine.clear_records();
         if said != expected {
             return Err(format!("replies differ\n  model:  {expected:#?}\n  engine: {said:#?}"));

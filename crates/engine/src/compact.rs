@@ -1,0 +1,96 @@
+//! How the log lets go of its beginning: what is still needed of it is written anew at its end.
+
+use crate::engine::Engine;
+use crate::record::{Record, put_kept};
+use crate::stretch::Entry;
+
+/// What passing over an entry that is not needed any more counts for, in bytes: it costs about as much as writing these.
+const BYTES_PER_DEAD_ENTRY: usize = 32;
+
+impl Engine {
+    /// Records made from now on are in a new stretch of the log. A log of which nothing is ever dropped needs none;
+    /// else the first begins before the first record is made or replayed.
+    ///
+    /// # Panics
+    /// If there are jobs or queues of which it is not known where they were written.
+    pub fn begin_stretch(&mut self) {
+        let is_tracked = self.store.stretches.len() > 0 || self.store.is_new();
+        assert!(is_tracked, "the first stretch begins before the first record");
+        self.store.stretches.begin();
+    }
+
+    /// The log has let go of the oldest stretch. To be called when [`Engine::compact`] has said that it is not needed,
+    /// and what it wrote is durable.
+    pub fn drop_stretch(&mut self) {
+        self.store.stretches.drop_oldest();
+    }
+
+    /// How many stretches there are.
+    #[must_use]
+    pub fn stretches(&self) -> usize {
+        self.store.stretches.len()
+    }
+
+    /// What the full records of all jobs and queues would take in the log.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.store.jobs.record_bytes() + self.store.queues.record_bytes()
+    }
+
+    /// Writes full records of what still lives and has its newest one in the oldest stretch, until about so many bytes
+    /// were added; passing over what is gone counts too. True when nothing of the oldest stretch is needed any more,
+    /// once the records are durable. Never when there is only one.
+    pub fn compact(&mut self, bytes: usize) -> bool {
+        if self.store.stretches.len() < 2 {
+            return false;
+        }
+        let mut spent = 0;
+        while spent < bytes {
+            match self.store.stretches.next_of_oldest() {
+                Some(entry) => spent += self.keep(entry),
+                None => {
+                    if self.store.stretches.finish_oldest() {
+                        self.write_counters();
+                    }
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Writes a full record of an entry of the oldest stretch, if it is needed. What that costs, in bytes.
+    fn keep(&mut self, entry: Entry) -> usize {
+        let before = self.records.len();
+        let stretches = &mut self.store.stretches;
+        match entry {
+            Entry::Job(number) => {
+                if let Some(job) = self.store.jobs.get(number)
+                    && job.stretch == stretches.oldest()
+                {
+                    put_kept(&mut self.records, job, self.store.queues.get(job.queue).name.as_bytes());
+                    let stretch = stretches.note_job(number);
+                    self.store.jobs.stamp(number, stretch);
+                }
+            }
+            Entry::Queue(id) => {
+                let queue = self.store.queues.get_mut(id);
+                if let Some(ordinal) = queue.ordinal.filter(|_| queue.stretch == stretches.oldest()) {
+                    Record::QueueCreated { name: queue.name.as_bytes(), ordinal }.encode(&mut self.records);
+                    queue.stretch = stretches.note_queue(id);
+                }
+            }
+        }
+        (self.records.len() - before).max(BYTES_PER_DEAD_ENTRY)
+    }
+
+    /// What was given to jobs and queues that are gone is not given again, though nothing tells of them any more.
+    fn write_counters(&mut self) {
+        let record = Record::Counters {
+            next_number: self.store.next_number_kept,
+            next_place: self.store.next_place,
+            next_ordinal: self.store.queues.next_ordinal,
+        };
+        record.encode(&mut self.records);
+    }
+}

@@ -1,0 +1,203 @@
+//! What a command asks of the log, so that it can be refused before it is decided when the disk is full.
+
+use crate::command::{Command, FailureRule, JobRef, NewJob, Step, UsedUp};
+use crate::engine::Engine;
+use crate::record_job::JOB_HEAD_MAX;
+
+/// What a command needs of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needs {
+    /// It writes nothing, or less than what it makes superfluous.
+    Nothing,
+    /// It writes a little: a lease, a failure.
+    Little,
+    /// It brings something along that will be kept: a job, a queue, a result.
+    Room,
+}
+
+/// More than a record takes that has no body, no name and no result in it.
+const SMALL_RECORD: usize = 64;
+
+impl Command {
+    /// At most so many bytes does this add to [`Engine::records`] for itself and what it brings along. What it sets
+    /// off beside that is not counted: jobs that it unblocks or takes along, the queue to which a job of old moves.
+    #[must_use]
+    pub fn record_bytes_max(&self) -> usize {
+        match self {
+            Command::Enqueue(job) => new_job_bytes_max(job),
+            // It may be leased, and removed, at once.
+            Command::Run { job, .. } => new_job_bytes_max(job) + 2 * SMALL_RECORD,
+            Command::Lease(request) => {
+                let names: usize = request.queues.iter().map(|name| SMALL_RECORD + name.as_bytes().len()).sum();
+                if request.creates_queues { names + SMALL_RECORD } else { SMALL_RECORD }
+            }
+            Command::Complete { result, .. } => SMALL_RECORD + result.len(),
+            Command::Fail { result, .. } => 2 * SMALL_RECORD + result.len(),
+            Command::Release { .. } | Command::Remove { .. } => SMALL_RECORD,
+            Command::Group(steps) => steps.iter().map(step_bytes_max).sum(),
+            Command::Await { .. } | Command::Look(_) => 0,
+        }
+    }
+}
+
+fn step_bytes_max(step: &Step) -> usize {
+    match step {
+        Step::Enqueue(job) => new_job_bytes_max(job),
+        Step::Complete(_) => SMALL_RECORD,
+        Step::Invalid => 0,
+    }
+}
+
+fn new_job_bytes_max(job: &NewJob) -> usize {
+    const BLOCKER: usize = 10;
+    let queue = SMALL_RECORD + job.queue.as_bytes().len();
+    let moves_to = match &job.failures {
+        Some(FailureRule { used_up: UsedUp::MoveTo(queue), .. }) => queue.as_bytes().len(),
+        _ => 0,
+    };
+    let name = job.name.as_ref().map_or(0, |name| name.len());
+    let full = JOB_HEAD_MAX + job.queue.as_bytes().len() + job.body.len() + name + moves_to;
+    // Someone may wait for it.
+    let lease = SMALL_RECORD;
+    queue + full + BLOCKER * job.blockers.len() + lease
+}
+
+impl Engine {
+    /// What a command needs of the log, as things stand.
+    #[must_use]
+    pub fn needs(&self, command: &Command) -> Needs {
+        match command {
+            Command::Enqueue(_) | Command::Run { .. } => Needs::Room,
+            Command::Group(_) if command.enqueues() => Needs::Room,
+            Command::Lease(request) => {
+                let is_new = |name| !self.store.queues.exists(name);
+                if request.creates_queues && request.queues.iter().any(is_new) { Needs::Room } else { Needs::Little }
+            }
+            Command::Complete { job, result, .. } if !result.is_empty() && self.keeps_result(job) => Needs::Room,
+            Command::Fail { job, result, .. } => {
+                let keeps =
+                    self.find(job).is_ok_and(|job| job.failure_rule().is_some_and(|rule| rule.used_up == UsedUp::Keep));
+                if !result.is_empty() && keeps && self.keeps_result(job) { Needs::Room } else { Needs::Little }
+            }
+            Command::Complete { .. }
+            | Command::Release { .. }
+            | Command::Remove { .. }
+            | Command::Await { .. }
+            | Command::Group(_)
+            | Command::Look(_) => Needs::Nothing,
+        }
+    }
+
+    /// Whether a job stays when it is finished.
+    fn keeps_result(&self, job: &JobRef) -> bool {
+        self.find(job).is_ok_and(|job| job.rare.as_ref().is_some_and(|rare| rare.lifetime_ms.is_some()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{
+        AttemptRule, Backoff, Blocker, By, Choice, DateRank, Hold, LeaseRequest, OwnTime, Start, Wait,
+    };
+    use crate::{ClientId, Limits, Now, QueueName, Uuid};
+
+    const NOW: Now = Now { engine_ms: u64::MAX / 2, wall_ms: i64::MIN, random: 0 };
+
+    fn name(bytes: usize) -> QueueName {
+        QueueName::new(&vec![b'q'; bytes])
+    }
+
+    /// A job all of whose parts are as long as they get.
+    fn large(uuid: u128) -> NewJob {
+        NewJob {
+            urgency: i128::MIN,
+            uuid: Some(Uuid(u128::MAX - uuid)),
+            name: Some("n".repeat(300).into()),
+            own_time: OwnTime::Millis(u64::MAX),
+            start: Start::At { wall_ms: i64::MAX, rank: DateRank::Behind },
+            lifetime_ms: Some(u64::MAX),
+            attempts: Some(AttemptRule { max: Some(u32::MAX) }),
+            failures: Some(FailureRule {
+                allowed: Some(u64::MAX),
+                backoff: Backoff::Quartic,
+                used_up: UsedUp::MoveTo(name(400)),
+                parting_counts: true,
+            }),
+            blockers: vec![Blocker::Number(COUNTED + 1), Blocker::Number(COUNTED + 2)],
+            ..NewJob::plain(name(200), vec![0; 20_000].into())
+        }
+    }
+
+    /// So many numbers and places have been given.
+    const COUNTED: u64 = (1 << 62) - 1_000;
+
+    fn engine() -> Engine {
+        let mut engine = Engine::new(Limits::default(), (1 << 24) - 1, 0);
+        engine.store.raise(COUNTED, COUNTED);
+        engine.store.queues.next_ordinal = COUNTED;
+        for _ in 0..2 {
+            let job = NewJob { lifetime_ms: Some(u64::MAX), ..NewJob::plain(name(0), Box::default()) };
+            engine.handle(NOW, ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});
+        }
+        engine.clear_records();
+        engine
+    }
+
+    #[track_caller]
+    fn check_bound(command: &Command) {
+        let mut engine = engine();
+        engine.handle(NOW, ClientId(1), command.clone(), &mut |_, _| {});
+        let (written, bound) = (engine.records().len(), command.record_bytes_max());
+        assert!(written <= bound, "{written} bytes written, at most {bound} foreseen: {command:?}");
+        assert!(bound < written * 2 + 1_000, "{written} bytes written, {bound} foreseen");
+        assert!(written > 0, "it was carried out: {command:?}");
+    }
+
+    fn lease(queues: Vec<QueueName>, creates_queues: bool) -> Command {
+        let hold = Hold::For(u64::MAX);
+        let request =
+            LeaseRequest { queues, choice: Choice::Best, hold, wait: Wait::No, creates_queues, body_without: None };
+        Command::Lease(Box::new(request))
+    }
+
+    #[test]
+    fn no_command_writes_more_than_was_foreseen() {
+        let job = JobRef::Number(COUNTED + 1);
+        check_bound(&Command::Enqueue(Box::new(large(1))));
+        check_bound(&Command::Run { job: Box::new(large(1)), wait_ms: 0 });
+        check_bound(&Command::Group(vec![Step::Enqueue(Box::new(large(1))), Step::Enqueue(Box::new(large(2)))]));
+        check_bound(&lease((0..100).map(name).collect(), true));
+        check_bound(&lease(vec![name(0)], false));
+        check_bound(&Command::Complete { job: job.clone(), by: By::Anyone, result: vec![0; 5_000].into() });
+        check_bound(&Command::Fail { job: job.clone(), by: By::Anyone, result: vec![0; 100].into() });
+        check_bound(&Command::Remove { job });
+    }
+
+    #[test]
+    fn a_command_is_small_unless_it_brings_something_that_stays() {
+        let mut engine = engine();
+        let kept = JobRef::Number(COUNTED + 1);
+        let plain = NewJob::plain(name(0), Box::default());
+        engine.handle(NOW, ClientId(1), Command::Enqueue(Box::new(plain)), &mut |_, _| {});
+        let forgotten = JobRef::Number(COUNTED + 3);
+        let complete =
+            |job: &JobRef, result: &[u8]| Command::Complete { job: job.clone(), by: By::Anyone, result: result.into() };
+        let fail = Command::Fail { job: kept.clone(), by: By::Anyone, result: b"r"[..].into() };
+        for (command, needs) in [
+            (Command::Enqueue(Box::new(large(1))), Needs::Room),
+            (Command::Group(vec![Step::Enqueue(Box::new(large(1)))]), Needs::Room),
+            (Command::Group(vec![Step::Complete(kept.clone())]), Needs::Nothing),
+            (lease(vec![name(0)], true), Needs::Little),
+            (lease(vec![name(1)], true), Needs::Room),
+            (lease(vec![name(1)], false), Needs::Little),
+            (complete(&kept, b"r"), Needs::Room),
+            (complete(&kept, b""), Needs::Nothing),
+            (complete(&forgotten, b"r"), Needs::Nothing),
+            (fail, Needs::Little),
+            (Command::Remove { job: kept }, Needs::Nothing),
+        ] {
+            assert_eq!(engine.needs(&command), needs, "{command:?}");
+        }
+    }
+}
