@@ -12,6 +12,8 @@ pub(crate) struct Client {
     number: u64,
     /// It came when there was no room.
     pub(crate) turned_away: bool,
+    /// It may ask for the server's health, even before the server is ready.
+    pub(crate) probes: bool,
     codec: Box<dyn Codec>,
     pub(crate) input: Input,
     pub(crate) output: Output,
@@ -96,10 +98,11 @@ pub(crate) struct Counted {
 }
 
 impl Client {
-    pub(crate) fn new(number: u64, codec: Box<dyn Codec>, turned_away: bool) -> Self {
+    pub(crate) fn new(number: u64, codec: Box<dyn Codec>, turned_away: bool, probes: bool) -> Self {
         Client {
             number,
             turned_away,
+            probes,
             codec,
             input: Input::default(),
             output: Output::default(),
@@ -170,6 +173,11 @@ impl Client {
         }
     }
 
+    /// What it has sent is to be looked at, again if it was before.
+    pub(crate) fn feed(&mut self) {
+        self.fed = !self.input.is_empty() || self.finishing;
+    }
+
     /// Nothing will arrive beyond what is there to be read.
     pub(crate) fn begin_ending(&mut self, now_ms: u64) {
         self.ending = true;
@@ -210,7 +218,7 @@ impl Client {
         match next {
             Next::More => self.fed = false,
             Next::Command(_) => self.waiting = true,
-            Next::Answered | Next::Close => self.fed = !self.input.is_empty() || self.finishing,
+            Next::Answered | Next::Close => self.feed(),
         }
         next
     }
@@ -225,7 +233,7 @@ impl Client {
             self.output.tells_lease(start, job.number, *lease);
         }
         self.waiting = false;
-        self.fed = !self.input.is_empty() || self.finishing;
+        self.feed();
     }
 
     /// The input has ended, and its last complete request was answered.

@@ -33,10 +33,10 @@ pub(crate) struct Clients {
 
 impl Clients {
     /// Takes a client in, if only to turn it away.
-    pub(crate) fn add(&mut self, id: ClientId, codec: Box<dyn Codec>, turned_away: bool) {
+    pub(crate) fn add(&mut self, id: ClientId, codec: Box<dyn Codec>, turned_away: bool, probes: bool) {
         self.total += 1;
         self.turned_away += usize::from(turned_away);
-        let previous = self.by_id.insert(id, Client::new(self.total, codec, turned_away));
+        let previous = self.by_id.insert(id, Client::new(self.total, codec, turned_away, probes));
         assert!(previous.is_none(), "{id:?} was given twice");
         self.change(id);
     }

@@ -1,21 +1,32 @@
 //! Batches and positions: what was submitted, what is durable, and on what an output computed now depends.
 
-use jobyard_log::{Batch, Completion, Log, Position};
+use jobyard_log::{Batch, Completion, Log, Moment, Position};
+
+use crate::OpenError;
 
 /// Why the broker had to end: what it decided since cannot be relied upon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
+    /// The log cannot be read back.
+    Open(OpenError),
     /// Someone else has claimed the log.
     Fenced,
     /// Nobody can tell whether the last batch is durable.
-    Unknown,
+    Unknown {
+        /// What went wrong, in the log's words.
+        trouble: Option<String>,
+    },
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Failure::Open(error) => error.fmt(f),
             Failure::Fenced => write!(f, "another server has taken over the log"),
-            Failure::Unknown => write!(f, "it is not known whether the last changes were written to the log"),
+            Failure::Unknown { trouble: Some(trouble) } => trouble.fmt(f),
+            Failure::Unknown { trouble: None } => {
+                write!(f, "it is not known whether the last changes were written to the log")
+            }
         }
     }
 }
@@ -30,14 +41,27 @@ pub(crate) struct Commit<L> {
     submitted: Position,
     durable: Position,
     failure: Option<Failure>,
+    /// By how much the wall clock was ahead of engine time in the last batch, if there is one.
+    ahead_ms: Option<i128>,
 }
 
-/// A turn that decided more than this takes in no more commands before it was submitted.
-pub(crate) const BATCH_BYTES_MAX: usize = 16 << 20;
+/// The clocks may differ by so much from what the last batch tells of them.
+const DRIFT_MS_MAX: u128 = 1_000;
 
 impl<L: Log> Commit<L> {
     pub(crate) fn new(log: L, epoch: u64, tail: Position) -> Self {
-        Commit { log, epoch, submitted: tail, durable: tail, failure: None }
+        Commit { log, epoch, submitted: tail, durable: tail, failure: None, ahead_ms: None }
+    }
+
+    /// When the last batch was submitted.
+    pub(crate) fn set_time(&mut self, last: Option<Moment>) {
+        self.ahead_ms = last.map(ahead_ms);
+    }
+
+    /// Whether the wall clock was stepped since the last batch: a start after another boot would take the step for time
+    /// that has passed.
+    pub(crate) fn stepped(&self, now: Moment) -> bool {
+        self.ahead_ms.is_some_and(|before_ms| ahead_ms(now).abs_diff(before_ms) > DRIFT_MS_MAX)
     }
 
     /// The position on which depends what was computed when the engine had these records.
@@ -54,14 +78,47 @@ impl<L: Log> Commit<L> {
         self.submitted > self.durable && self.failure.is_none()
     }
 
-    pub(crate) fn failure(&self) -> Option<Failure> {
-        self.failure
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Nothing can be relied upon any more.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// The last batch that was submitted.
+    pub(crate) fn submitted(&self) -> Position {
+        self.submitted
+    }
+
+    /// Lets the log do what is due besides appending. Returns when something is due next.
+    pub(crate) fn tend(&mut self, engine_ms: u64) -> Option<u64> {
+        let next_ms = self.log.tend(engine_ms);
+        self.notice_trouble();
+        next_ms
+    }
+
+    /// Nothing more will be submitted.
+    pub(crate) fn close(&mut self) {
+        if self.failure.is_none() && !self.in_flight() {
+            self.log.close();
+            self.notice_trouble();
+        }
+    }
+
+    /// A log in trouble keeps nothing any more, even if no batch is in flight.
+    pub(crate) fn notice_trouble(&mut self) {
+        if let Some(trouble) = self.log.trouble() {
+            self.fail(Failure::Unknown { trouble: Some(trouble) });
+        }
     }
 
     /// Submits a batch. None may be in flight.
     pub(crate) fn submit(&mut self, batch: Batch<'_>) {
         debug_assert!(!self.in_flight() && self.failure.is_none(), "one batch at a time, and none after a failure");
         self.submitted += 1;
+        self.ahead_ms = Some(ahead_ms(batch.at));
         self.log.submit(self.epoch, self.submitted, batch);
     }
 
@@ -75,16 +132,22 @@ impl<L: Log> Commit<L> {
             None => {}
             Some(Completion::Durable(position)) if position == self.submitted => self.durable = position,
             // A position that was not asked for says nothing about ours.
-            Some(Completion::Durable(_) | Completion::Unknown) => self.failure = Some(Failure::Unknown),
-            Some(Completion::Fenced) => self.failure = Some(Failure::Fenced),
+            Some(Completion::Durable(_) | Completion::Unknown) => {
+                self.fail(Failure::Unknown { trouble: self.log.trouble() });
+            }
+            Some(Completion::Fenced) => self.fail(Failure::Fenced),
         }
     }
+}
+
+fn ahead_ms(at: Moment) -> i128 {
+    i128::from(at.wall_ms) - i128::from(at.engine_ms)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jobyard_log::{MemoryLog, Moment};
+    use jobyard_log::MemoryLog;
 
     const BATCH: Batch<'static> = Batch { at: Moment { engine_ms: 0, wall_ms: 0, boot_ms: 0, boot: 0 }, payload: b"x" };
 
@@ -114,6 +177,6 @@ mod tests {
         commit.log.claim(0).unwrap();
         commit.submit(BATCH);
         commit.poll();
-        assert_eq!((commit.failure(), commit.durable(), commit.in_flight()), (Some(Failure::Fenced), 0, false));
+        assert_eq!((commit.failure(), commit.durable(), commit.in_flight()), (Some(&Failure::Fenced), 0, false));
     }
 }

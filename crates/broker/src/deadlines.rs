@@ -36,6 +36,10 @@ impl Looks {
 impl<L: Log> Broker<L> {
     /// Does what fell due, in order of time; at one moment the engine's answers come first, and count as a sign of life.
     pub(crate) fn pass_deadlines(&mut self, unread: bool) {
+        // Before the log has been read back nobody knows what time it is, nor what there is to fall due.
+        if self.recovery.is_some() {
+            return;
+        }
         // Who is still in the queue has sent something that this turn had no room for.
         let waits = self.clients.queue.front().and_then(|&id| self.clients.get(id));
         let heard_ms = self.looks.heard_until_ms(unread);

@@ -89,6 +89,9 @@ impl<L: Log> Broker<L> {
             Stop::Hurried => !self.commit.in_flight(),
             Stop::No | Stop::Draining { .. } | Stop::Over => false,
         };
+        if done && self.recovery.is_none() {
+            self.commit.close();
+        }
         if done || self.commit.failure().is_some() {
             self.actions.push(Action::Exit);
             self.stop = Stop::Over;

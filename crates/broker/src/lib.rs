@@ -11,7 +11,10 @@ mod drain;
 mod ending;
 mod event;
 mod output;
+mod recovery;
+mod room;
 mod session;
+mod stretches;
 mod timers;
 mod turn;
 
@@ -20,7 +23,7 @@ mod tests;
 
 use std::fmt;
 
-use jobyard_engine::{Answers, ClientId, Engine, History, JobNumber, LeaseId, Limits, Now, Reply};
+use jobyard_engine::{Answers, ClientId, Engine, JobNumber, LeaseId, Limits, Now, Reply};
 use jobyard_log::{Log, LogError, Moment, Position};
 use jobyard_protocols::{Codec, Context, Health, Listener, Options};
 
@@ -30,9 +33,12 @@ use crate::clock::EngineClock;
 use crate::commit::Commit;
 use crate::deadlines::Looks;
 use crate::drain::Stop;
+use crate::recovery::Recovery;
+use crate::stretches::Stretches;
 
 pub use crate::commit::Failure;
 pub use crate::event::{Action, Clock, Event, Sleep};
+pub use crate::recovery::Progress;
 
 /// How a broker is set up.
 #[derive(Clone, Debug)]
@@ -72,6 +78,13 @@ pub enum OpenError {
         /// The batch.
         position: Position,
     },
+    /// The log ended before its end.
+    Short {
+        /// The last batch that it said it has.
+        expected: Position,
+        /// The last one that it gave.
+        found: Position,
+    },
 }
 
 impl fmt::Display for OpenError {
@@ -80,6 +93,9 @@ impl fmt::Display for OpenError {
             OpenError::Log(error) => error.fmt(f),
             OpenError::Records { position } => {
                 write!(f, "batch {position} of the log holds records that make no sense")
+            }
+            OpenError::Short { expected, found } => {
+                write!(f, "the log ends with batch {found}, and should end with batch {expected}")
             }
         }
     }
@@ -95,8 +111,20 @@ pub struct Broker<L> {
     limits: Limits,
     drain_timeout_ms: u64,
     doors: Vec<Door>,
+    /// Which listeners may be asked for the server's health.
+    probed: Vec<bool>,
+    seed: u64,
     engine: Engine,
     commit: Commit<L>,
+    stretches: Stretches,
+    /// The log is being read back.
+    recovery: Option<Recovery>,
+    /// Somebody was served.
+    started: bool,
+    /// What the log had to tell when it was claimed.
+    notices: Vec<String>,
+    /// When the log has something to do.
+    tend_ms: Option<u64>,
     clients: Clients,
     clock: EngineClock,
     /// What the machine's clocks said in this turn.
@@ -125,27 +153,53 @@ impl<L: Log> Broker<L> {
     /// # Errors
     /// If the log cannot be read or trusted.
     pub fn open(config: Config, log: L, clock: Clock) -> Result<Self, OpenError> {
+        Self::begin(config, log, clock)?.opened()
+    }
+
+    /// Claims the log; turns rebuild the engine from it. Until that is done clients are taken in, and nobody but those
+    /// who ask for the server's health is answered.
+    ///
+    /// # Errors
+    /// If the log cannot be claimed. That it cannot be read comes later, as a [`Failure`].
+    pub fn begin(config: Config, log: L, clock: Clock) -> Result<Self, OpenError> {
         let doors = config.listeners.iter().cloned().map(|Listening { listener, options }| {
             let door: Door = Box::new(move |now| listener.open(&options, now));
             door
         });
         let doors = doors.collect();
-        Self::open_with(config, doors, log, clock)
+        Self::begin_with(config, doors, log, clock)
     }
 
-    fn open_with(config: Config, doors: Vec<Door>, mut log: L, clock: Clock) -> Result<Self, OpenError> {
+    /// Rebuilds the engine at once.
+    fn opened(mut self) -> Result<Self, OpenError> {
+        while self.recovery.is_some() {
+            self.recover(usize::MAX);
+        }
+        match self.commit.failure() {
+            Some(Failure::Open(error)) => Err(error.clone()),
+            _ => Ok(self),
+        }
+    }
+
+    fn begin_with(config: Config, doors: Vec<Door>, mut log: L, clock: Clock) -> Result<Self, OpenError> {
         let claim = log.claim(0).map_err(OpenError::Log)?;
-        let mut engine = Engine::new(config.limits.clone(), claim.epoch, config.seed);
-        let last = replay(&mut log, &mut engine)?;
-        let mut time = EngineClock::new(last, clock, config.seed);
+        // Engine time is known when the log's last batch is. Until then it counts from zero.
+        let mut time = EngineClock::new(None, clock, config.seed);
         let now = time.now(clock);
-        engine.recover(now);
-        let mut broker = Broker {
+        Ok(Broker {
+            doors,
+            probed: config.listeners.iter().map(|listening| listening.listener.answers_health()).collect(),
+            seed: config.seed,
+            engine: Engine::new(config.limits.clone(), claim.epoch, config.seed),
             limits: config.limits,
             drain_timeout_ms: config.drain_timeout_ms,
-            doors,
-            engine,
             commit: Commit::new(log, claim.epoch, claim.tail),
+            stretches: Stretches::default(),
+            recovery: Some(Recovery::new(&claim, clock)),
+            started: false,
+            recovered: claim.tail,
+            notices: claim.notices,
+            tend_ms: None,
             clients: Clients::default(),
             clock: time,
             machine: clock,
@@ -153,16 +207,18 @@ impl<L: Log> Broker<L> {
             looks: Looks::new(now.engine_ms),
             turn_work: 0,
             started_wall_ms: clock.wall_ms,
-            recovered: claim.tail,
             draining: false,
             stop: Stop::No,
             answered: Vec::new(),
             actions: Vec::new(),
             held_back_until_ms: None,
-        };
-        broker.recovered = broker.commit.position(broker.engine.records());
-        broker.commit();
-        Ok(broker)
+        })
+    }
+
+    /// What the log had to tell when it was claimed, in words.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// What may be written to this client now.
@@ -173,7 +229,7 @@ impl<L: Log> Broker<L> {
 
     /// Why [`Action::Exit`] came, if it was not asked for.
     #[must_use]
-    pub fn failure(&self) -> Option<Failure> {
+    pub fn failure(&self) -> Option<&Failure> {
         self.commit.failure()
     }
 
@@ -181,6 +237,12 @@ impl<L: Log> Broker<L> {
     #[must_use]
     pub fn clients(&self) -> usize {
         self.clients.len()
+    }
+
+    /// How many jobs there are.
+    #[must_use]
+    pub fn jobs(&self) -> usize {
+        self.engine.jobs()
     }
 
     /// Whether the server is ready to work.
@@ -205,11 +267,6 @@ impl<L: Log> Broker<L> {
     #[must_use]
     pub fn into_log(self) -> L {
         self.commit.log
-    }
-
-    /// Whether what recovery decided is not durable yet.
-    fn starting(&self) -> bool {
-        self.commit.durable() < self.recovered
     }
 
     /// Calls the engine. Its replies are written to their clients' outputs, which then depend on what it decided.
@@ -300,22 +357,5 @@ impl Scene {
     fn context(self, limits: &Limits) -> Context<'_> {
         let Scene { now, clients, clients_total, started_wall_ms, health } = self;
         Context { now, limits, clients, clients_total, client: 0, started_wall_ms, health }
-    }
-}
-
-/// Gives the log's records to the engine. Returns when the last batch was decided.
-fn replay<L: Log>(log: &mut L, engine: &mut Engine) -> Result<Option<Moment>, OpenError> {
-    let mut last = None;
-    let mut senseless = None;
-    log.replay(1, usize::MAX, &mut |replayed| {
-        last = Some(replayed.batch.at);
-        if senseless.is_none() && engine.replay(replayed.batch.payload, History::Whole).is_err() {
-            senseless = Some(replayed.position);
-        }
-    })
-    .map_err(OpenError::Log)?;
-    match senseless {
-        Some(position) => Err(OpenError::Records { position }),
-        None => Ok(last),
     }
 }

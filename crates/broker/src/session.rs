@@ -6,7 +6,6 @@ use jobyard_protocols::Next;
 
 use crate::Broker;
 use crate::client::Link;
-use crate::commit::BATCH_BYTES_MAX;
 use crate::drain::Stop;
 
 /// A turn that has done so much work, in the engine's units, lets the next begin: some milliseconds.
@@ -67,13 +66,15 @@ impl<L: Log> Broker<L> {
 
     /// Whether this turn has done as much as one should, so that nobody waits for long because of what others ask.
     pub(crate) fn turn_is_full(&self) -> bool {
-        self.turn_work >= TURN_WORK_MAX || self.engine.records().len() >= BATCH_BYTES_MAX
+        self.turn_work >= TURN_WORK_MAX || self.engine.records().len() >= self.batch_bytes_max()
     }
 
     /// There is no whole request left. If none can follow, the session is over.
     fn all_decoded(&mut self, id: ClientId) {
+        // Before the server is ready, what was sent may be whole and wait all the same.
+        let starting = self.starting();
         let Some(client) = self.clients.get_mut(id) else { return };
-        if !client.finishing {
+        if !client.finishing || starting {
             return;
         }
         if client.link == Link::Ended {
@@ -85,6 +86,9 @@ impl<L: Log> Broker<L> {
 
     fn carry_out(&mut self, id: ClientId, command: Command) {
         let pressure = if takes_memory(&command) { self.pressure() } else { Pressure::Low };
+        if self.disk_refuses(&command) {
+            return self.answer(id, &Reply::Refused(Refusal::DiskFull));
+        }
         let Some(client) = self.clients.get(id) else { return };
         let may_wait = client.may_wait() && self.stop == Stop::No;
         if let Some(reply) = self.answer_without_engine(client.link, may_wait, pressure, &command) {

@@ -9,6 +9,7 @@ use crate::Broker;
 use crate::client::{Client, Link};
 use crate::drain::Stop;
 use crate::event::{Action, Clock, Event, Sleep};
+use crate::recovery::{PORTION_BYTES, PROBE_BYTES_MAX};
 
 /// What a turn's events said that concerns more than one client.
 #[derive(Default)]
@@ -45,6 +46,7 @@ impl<L: Log> Broker<L> {
         self.turn_work = 0;
         self.looks.turn(self.now.engine_ms, events.is_empty());
         self.clients.heard_until_ms = self.looks.heard_until_ms(false);
+        self.recover(PORTION_BYTES);
         let news = self.take_in(events);
         self.stop(news.stops);
         self.hang_up(&news.hung_up);
@@ -54,6 +56,7 @@ impl<L: Log> Broker<L> {
         self.end_clients();
         self.end_drain();
         self.commit();
+        self.tend_ms = self.commit.tend(self.now.engine_ms);
         self.settle();
         self.exit_when_done();
         actions.append(&mut self.actions);
@@ -103,7 +106,8 @@ impl<L: Log> Broker<L> {
             return;
         }
         let codec = self.doors[listener](self.now);
-        self.clients.add(id, codec, full);
+        let probes = self.probed.get(listener).copied().unwrap_or(false);
+        self.clients.add(id, codec, full, probes);
         if full {
             self.dismiss(id, Farewell::TooManyClients);
         }
@@ -122,7 +126,10 @@ impl<L: Log> Broker<L> {
     /// Gives each client that has something to decode its share, from where the last turn stopped.
     fn run(&mut self) {
         if self.starting() {
-            return;
+            return self.run_probes();
+        }
+        if !self.started {
+            self.start();
         }
         for _ in 0..self.clients.queue.len() {
             if self.turn_is_full() {
@@ -147,11 +154,18 @@ impl<L: Log> Broker<L> {
     pub(crate) fn commit(&mut self) {
         self.commit.poll();
         let free = !self.commit.in_flight() && self.commit.failure().is_none() && self.stop != Stop::Hurried;
-        if free && !self.engine.records().is_empty() {
-            self.commit.submit(Batch { at: self.moment(), payload: self.engine.records() });
-            self.engine.clear_records();
-            self.commit.poll();
+        if free && self.recovery.is_none() {
+            self.compact();
+            let at = self.moment();
+            if !self.engine.records().is_empty() || self.commit.stepped(at) {
+                self.commit.submit(Batch { at, payload: self.engine.records() });
+                self.engine.clear_records();
+                self.follow_segments();
+                self.commit.poll();
+            }
         }
+        self.drop_rewritten();
+        self.commit.notice_trouble();
     }
 
     /// Releases and writes output, asks for input, and sets the timers of every client to which something happened.
@@ -181,7 +195,8 @@ impl<L: Log> Broker<L> {
         if client.serving() {
             client.update_hold(starting || withheld || client.clogged_up(&self.limits), self.now.engine_ms);
         }
-        if client.wants_read(&self.limits) && !starting {
+        let may_read = !starting || client.probes && client.input.len() < PROBE_BYTES_MAX;
+        if client.wants_read(&self.limits) && may_read {
             client.reading = true;
             readers.push(id);
         }
@@ -207,7 +222,8 @@ impl<L: Log> Broker<L> {
         if self.stop == Stop::Over {
             return Sleep::Forever;
         }
-        if !self.clients.queue.is_empty() || self.commit.in_flight() {
+        let busy = !self.clients.queue.is_empty() || self.commit.in_flight();
+        if busy || self.recovery.is_some() || self.compaction_due() {
             return Sleep::No;
         }
         let now = self.now;
@@ -222,6 +238,7 @@ impl<L: Log> Broker<L> {
             self.clients.heartbeats.first().map(|(ms, _)| ms),
             self.clients.farewells.first().map(|(ms, _)| ms),
             self.held_back_until_ms,
+            self.tend_ms,
             self.stop.until_ms(),
         ];
         match moments.into_iter().flatten().min() {

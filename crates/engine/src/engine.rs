@@ -194,6 +194,12 @@ impl Engine {
         stored + self.waiting.memory_bytes() + self.records.capacity()
     }
 
+    /// How many jobs there are, finished ones that are kept included.
+    #[must_use]
+    pub fn jobs(&self) -> usize {
+        self.store.jobs.len()
+    }
+
     /// Whether a queue of that name exists.
     #[must_use]
     pub fn has_queue(&self, name: &QueueName) -> bool {

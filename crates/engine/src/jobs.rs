@@ -85,6 +85,10 @@ impl Jobs {
         Some(job)
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(HashMap::len).sum()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Job> {
         self.shards.iter().flat_map(HashMap::values)
     }

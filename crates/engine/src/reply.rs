@@ -105,6 +105,8 @@ pub enum Refusal {
     TooManyHeld,
     /// No memory is left for another job.
     OutOfMemory,
+    /// There is no room on the disk for what would have to be written.
+    DiskFull,
     /// The server takes no more jobs: it is about to stop.
     Draining,
 }

@@ -324,6 +324,7 @@ fn write_error(text: &str, out: &mut Vec<u8>) {
 fn refusal_text(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::OutOfMemory => "The server is out of memory",
+        Refusal::DiskFull => "The server's disk is full",
         Refusal::Draining => "The server is about to stop and takes no more jobs",
         Refusal::TooManyQueues => "The server has as many queues as it may have",
         Refusal::TooManyNamed => "Too many queues were named",

@@ -219,6 +219,7 @@ fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
         Refusal::TooManyQueues => format!("There are {} queues already; no more can be made.", limits.queues_max),
         Refusal::TooManyHeld => format!("You are working on {} jobs already.", limits.held_max),
         Refusal::OutOfMemory => "There is no room for another job.".to_owned(),
+        Refusal::DiskFull => "There is no room on the disk.".to_owned(),
         Refusal::Draining => "The server is about to stop and takes no more jobs.".to_owned(),
         Refusal::NoSuchJob
         | Refusal::NoSuchQueue

@@ -78,7 +78,7 @@ pub const PROTOCOLS: &[Protocol] = &[
         open: |options, _| Box::new(Guard::new(workq::Workq::new(options))),
     },
     Protocol {
-        name: "http",
+        name: HTTP,
         port: None,
         options: &[],
         line_end: "",
@@ -86,6 +86,9 @@ pub const PROTOCOLS: &[Protocol] = &[
         open: |_, _| Box::new(http::Http::default()),
     },
 ];
+
+/// What answers `GET /healthz`.
+const HTTP: &str = "http";
 
 /// The port that speaks whichever of them its client speaks.
 pub const ANY: &str = "any";
@@ -109,6 +112,15 @@ pub enum Listener {
 }
 
 impl Listener {
+    /// Whether whoever connects may ask for the server's health.
+    #[must_use]
+    pub fn answers_health(self) -> bool {
+        match self {
+            Listener::One(protocol) => protocol.name == HTTP,
+            Listener::Any => true,
+        }
+    }
+
     /// The names of the options that such a listener may have.
     #[must_use]
     pub fn options(self) -> Vec<&'static str> {

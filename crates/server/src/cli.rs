@@ -40,6 +40,13 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", help_heading = "Configuration")]
     pub config: Option<PathBuf>,
 
+    /// Start although the log is damaged, with what is left of it
+    ///
+    /// Every job that can still be read is kept, and what was lost is said. The damaged files are kept beside the new
+    /// ones, as damaged-*. Where nothing is damaged, nothing is changed.
+    #[arg(long, conflicts_with = "memory", help_heading = "Storage")]
+    pub salvage: bool,
+
     /// The settings.
     #[command(flatten)]
     pub settings: Layer,
@@ -97,7 +104,7 @@ Examples:
 
 const SETTINGS_NOTES: &str = "
 Settings:
-  Every option but --config is also a variable and a key of the file:
+  Every option but --config and --salvage is a variable and a key of the file:
   --drain-timeout 5s is JOBYARD_DRAIN_TIMEOUT=5s and drain_timeout = \"5s\".
   The command line wins over variables, these over the file. In all of them an
   unknown name is an error. A file for --config can look like this:

@@ -1,23 +1,30 @@
 //! The settings. Flags win over `JOBYARD_*` variables, these over the TOML file, this over the defaults.
 
+mod fsync;
 mod layer;
 mod limits;
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use jobyard_engine::Limits;
 
+pub use fsync::Fsync;
 pub use layer::Layer;
 pub use limits::{check_input, help as limits_help};
 
 use crate::address::Address;
 use crate::logging::{LogFormat, LogLevel};
 use crate::machine;
+use crate::units::Bytes;
 
 /// Where jobs are kept if nothing is said.
 pub const DEFAULT_DATA: &str = "./jobyard-data";
+
+const DEFAULT_SEGMENT_SIZE: Bytes = Bytes(32 << 20);
+const SEGMENT_SIZES: RangeInclusive<usize> = 64 << 10..=1 << 30;
 
 /// Everything that was decided before the start.
 #[derive(Debug)]
@@ -28,6 +35,10 @@ pub struct Config {
     pub insecure_public: bool,
     /// Where jobs are kept.
     pub storage: Storage,
+    /// When what is written is synced.
+    pub fsync: Fsync,
+    /// How large the log's files are.
+    pub segment_bytes: u64,
     /// How long connections may take to end when the server stops.
     pub drain_timeout_ms: u64,
     /// What the server accepts at most.
@@ -99,6 +110,8 @@ fn resolve(layer: Layer) -> Result<Config> {
         listen,
         insecure_public: layer.insecure_public.unwrap_or(false),
         storage,
+        fsync: layer.fsync.unwrap_or(Fsync::Always),
+        segment_bytes: check_segment_size(layer.segment_size.unwrap_or(DEFAULT_SEGMENT_SIZE))?,
         drain_timeout_ms: layer.drain_timeout.map_or(5_000, |time| time.0),
         limits,
         log_format: layer.log_format.unwrap_or(LogFormat::Auto),
@@ -114,6 +127,11 @@ fn check_directory(path: PathBuf) -> Result<PathBuf> {
         Ok(metadata) if !metadata.is_dir() => bail!("{} is no directory: --data names one", path.display()),
         _ => Ok(path),
     }
+}
+
+fn check_segment_size(size: Bytes) -> Result<u64> {
+    ensure!(SEGMENT_SIZES.contains(&size.0), "segment_size cannot be {} bytes: it must be 64KiB to 1GiB", size.0);
+    Ok(size.0 as u64)
 }
 
 #[cfg(test)]
@@ -165,6 +183,27 @@ mod tests {
         assert_eq!(config.storage, Storage::Data(PathBuf::from("./jobyard-data")));
         assert_eq!((config.drain_timeout_ms, config.limits.default_lease_ms), (5_000, 60_000));
         assert!(!config.insecure_public);
+        assert_eq!((config.fsync, config.segment_bytes), (Fsync::Always, 32 << 20));
+    }
+
+    #[test]
+    fn when_to_sync_and_how_large_segments_are_is_said_alike_everywhere() {
+        let file = "fsync = 'interval=200ms'\nsegment_size = '1MiB'";
+        let config = loaded(Layer::default(), &[], Some(file)).unwrap();
+        assert_eq!((config.fsync, config.segment_bytes), (Fsync::Interval { ms: 200 }, 1 << 20));
+        let variables = [("JOBYARD_FSYNC", "interval"), ("JOBYARD_SEGMENT_SIZE", "64K")];
+        let config = loaded(Layer::default(), &variables, Some(file)).unwrap();
+        assert_eq!((config.fsync, config.segment_bytes), (Fsync::Interval { ms: 1_000 }, 64 << 10));
+        let flags = Layer { fsync: Some(Fsync::Never), segment_size: Some(Bytes(1 << 30)), ..Layer::default() };
+        let config = loaded(flags, &variables, Some(file)).unwrap();
+        assert_eq!((config.fsync, config.segment_bytes), (Fsync::Never, 1 << 30));
+
+        let error = refused(&[("JOBYARD_FSYNC", "sometimes")], None);
+        assert_eq!(error, "JOBYARD_FSYNC: 'sometimes' is none of always, interval, interval=TIME, never");
+        for size in ["65535", "1025MiB"] {
+            let error = refused(&[("JOBYARD_SEGMENT_SIZE", size)], None);
+            assert!(error.ends_with("it must be 64KiB to 1GiB"), "{error}");
+        }
     }
 
     #[test]

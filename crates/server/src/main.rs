@@ -7,6 +7,8 @@ mod bind;
 mod cli;
 mod clock;
 mod config;
+#[allow(dead_code, reason = "the server does not keep jobs on disk yet")]
+mod disk;
 mod failure;
 mod logging;
 mod machine;
@@ -16,6 +18,7 @@ mod run;
 mod serve;
 mod signals;
 mod units;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use jobyard_broker::{Action, Broker, Event, Sleep};
+use anyhow::{Context, Result, anyhow, bail};
+use jobyard_broker::{Action, Broker, Event, Failure, Sleep};
 use jobyard_log::Log;
 
 use crate::clock::Time;
 use crate::net::{Net, SIGNALS};
 use crate::signals::Signals;
+use crate::watch::Watch;
 
 /// Turns between two polls. Three answer a request with three system calls in all (wait, read, write): it is readable,
 /// it was read, it was answered. After that, whoever became ready meanwhile must get a word in.
@@ -49,10 +50,14 @@ impl<L: Log> Server<L> {
     /// Runs until the broker is done.
     pub fn run(mut self, time: &impl Time) -> Result<()> {
         let mut sleep = Sleep::No;
+        let mut watch = Watch::new();
         while let Round::On { sleep: next, .. } = self.round(time, timeout(sleep))? {
+            watch.look(&self.broker);
             sleep = next;
         }
+        watch.look(&self.broker);
         match self.broker.failure() {
+            Some(Failure::Open(error)) => Err(anyhow!("{error}")).context("cannot start"),
             Some(failure) => bail!("{failure}; nothing more is acknowledged"),
             None => Ok(()),
         }

@@ -5,12 +5,14 @@ use std::io::{Write, stdout};
 
 use anyhow::{Context, Result, anyhow};
 use jobyard_broker::{Broker, Config as BrokerConfig, Listening};
-use jobyard_log::Discard;
+use jobyard_engine::Limits;
+use jobyard_log::{Discard, FileLog, Log, Options as LogOptions, SyncMode};
 
 use crate::bind::{Bound, bind};
 use crate::cli::{ClockSource, Serve};
 use crate::clock::{RealTime, Time};
-use crate::config::{self, Config, Storage};
+use crate::config::{self, Config, Fsync, Storage};
+use crate::disk::OsDisk;
 use crate::failure::Failure;
 use crate::logging::LogLevel;
 use crate::net::Net;
@@ -29,10 +31,14 @@ pub fn serve(arguments: Serve) -> Result<(), Failure> {
     if manual && config.storage != Storage::Memory {
         return Err(Failure::Usage(anyhow!("--clock stdin needs --memory")));
     }
+    if arguments.salvage && config.storage == Storage::Memory {
+        return Err(Failure::Usage(anyhow!("--salvage needs a directory: there is nothing to salvage in memory")));
+    }
     // Transcripts show what happens when it is full, with little.
     if !manual {
         config::check_input(&config.limits).map_err(Failure::Usage)?;
     }
+    fit_into_segments(&mut config);
     config.limits.clients_max = machine::raise_open_files(config.limits.clients_max);
     let bound = bind_all(&config)?;
     if manual { manual::run(&config, bound) } else { run(&config, bound) }
@@ -48,18 +54,52 @@ pub fn bind_all(config: &Config) -> Result<Vec<Bound>, Failure> {
 }
 
 fn run(config: &Config, bound: Vec<Bound>) -> Result<(), Failure> {
+    match &config.storage {
+        Storage::Memory => run_on(config, bound, Discard::default()),
+        Storage::Data(directory) => {
+            let disk = OsDisk::open(directory)?;
+            run_on(config, bound, FileLog::open(disk, log_options(config)))
+        }
+    }
+}
+
+fn run_on(config: &Config, bound: Vec<Bound>, log: impl Log) -> Result<(), Failure> {
     let time = RealTime::new();
     let announcement = announcement(config, &bound);
-    let broker = Broker::open(broker_config(config, &bound, random_seed()), Discard::default(), time.now())
-        .context("cannot start")?;
+    let broker_config = broker_config(config, &bound, random_seed());
+    let broker = Broker::begin(broker_config, log, time.now()).context("cannot start")?;
+    for notice in broker.notices() {
+        tracing::warn!("{notice}");
+    }
     let net = Net::new(bound, config.limits.turn_bytes_max).context("cannot wait for sockets")?;
     let server = Server::new(net, broker)?;
-    warn_of_lost_jobs(&config.storage);
     say(&announcement);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "started");
     server.run(&time)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn log_options(config: &Config) -> LogOptions {
+    let sync = match config.fsync {
+        Fsync::Always => SyncMode::Always,
+        Fsync::Interval { ms } => SyncMode::Interval(ms),
+        Fsync::Never => SyncMode::Never,
+    };
+    LogOptions { segment_bytes: config.segment_bytes, sync, ..LogOptions::new(random_seed()) }
+}
+
+/// A batch must find room in a segment, so that a full disk is known before anything is decided.
+fn fit_into_segments(config: &mut Config) {
+    let at_most = usize::try_from(config.segment_bytes / 2).unwrap_or(usize::MAX);
+    let Limits { body_bytes_max, block_bytes_max, group_bytes_max, .. } = &mut config.limits;
+    if config.storage == Storage::Memory || *body_bytes_max.max(group_bytes_max) <= at_most {
+        return;
+    }
+    for limit in [body_bytes_max, block_bytes_max, group_bytes_max] {
+        *limit = at_most.min(*limit);
+    }
+    tracing::warn!("bodies may have at most {at_most} bytes: half a segment, whose size was set with segment_size");
 }
 
 /// What the broker is told of the settings and of the sockets that there are.
@@ -81,11 +121,9 @@ pub fn announcement(config: &Config, bound: &[Bound]) -> String {
     for bound in bound {
         text.push_str(&format!("listening on {}\n", bound.address));
     }
-    text.push_str(match config.storage {
-        Storage::Memory => "storing in memory only (--memory): jobs are gone when the server ends\n",
-        Storage::Data(_) => {
-            "storing in memory only (this version has no disk storage): jobs are gone when the server ends\n"
-        }
+    text.push_str(&match &config.storage {
+        Storage::Memory => "storing in memory only (--memory): jobs are gone when the server ends\n".to_owned(),
+        Storage::Data(directory) => format!("storing in {} ({})\n", directory.display(), config.fsync),
     });
     text
 }
@@ -94,16 +132,6 @@ pub fn announcement(config: &Config, bound: &[Bound]) -> String {
 pub fn say(text: &str) {
     let mut out = stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-fn warn_of_lost_jobs(storage: &Storage) {
-    if let Storage::Data(directory) = storage {
-        tracing::warn!(
-            "this version keeps nothing on disk: every job is gone when the server ends. \
-             A later version will keep jobs in {}. If you want them in memory only, say --memory",
-            directory.display()
-        );
-    }
 }
 
 /// Nobody outside can guess it. The standard library asks the system for the same purpose.

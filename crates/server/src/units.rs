@@ -18,7 +18,7 @@ impl FromStr for Millis {
     }
 }
 
-/// A number of bytes, written `65536`, `512MiB` or `4GB`.
+/// A number of bytes, written `65536`, `512MiB`, `16M` (the same as MiB) or `4GB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub usize);
 
@@ -37,10 +37,10 @@ fn parse_bytes(text: &str) -> Option<usize> {
     let count: usize = text[..digits].parse().ok()?;
     let unit: usize = match text[digits..].trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 1,
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        "tib" => 1 << 40,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
         "kb" => 1_000,
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
@@ -56,7 +56,9 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        for (text, bytes) in [("1", 1), ("65536", 65_536), ("512MiB", 512 << 20), ("4 GiB", 4 << 30), ("3kb", 3_000)] {
+        for (text, bytes) in
+            [("1", 1), ("65536", 65_536), ("512MiB", 512 << 20), ("4 GiB", 4 << 30), ("3kb", 3_000), ("16M", 16 << 20)]
+        {
             assert_eq!(text.parse::<Bytes>().unwrap(), Bytes(bytes), "{text}");
         }
     }

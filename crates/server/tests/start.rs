@@ -27,15 +27,13 @@ fn it_prints_where_it_listens_with_real_ports_and_where_it_stores() {
 }
 
 #[test]
-fn without_memory_it_warns_that_nothing_is_kept_and_leaves_the_directory_alone() {
+fn without_memory_it_says_where_it_stores_and_makes_the_directory() {
     let directory = Directory::new();
     let data = directory.join("data");
     let server = Server::spawn(jobyard().args(["serve", "--listen", "any://127.0.0.1:0", "--data", text(&data)]));
-    assert!(server.storing.contains("storing in memory only"), "{}", server.storing);
-    let warning = server.wait_for_log("WARN");
-    assert!(warning.contains("keeps nothing on disk") && warning.contains(text(&data)), "{warning}");
+    assert_eq!(server.storing, format!("storing in {} (synced before each answer)", text(&data)));
     server.stop();
-    assert!(!data.exists());
+    assert!(data.join("manifest").exists());
 }
 
 #[test]
@@ -148,6 +146,11 @@ fn unknown_settings_are_errors_that_name_them() {
     refused(&run_with(&["serve", "--config", "/nonexistent.toml"]), 2, "cannot read /nonexistent.toml");
     refused(&run_with(&["serve", "--memory", "--data", "x"]), 2, "cannot be used with '--data <DIR>'");
     refused(&run_with(&["serve", "--drain-timeout", "5"]), 2, "'5' is no time");
+    refused(&run_with(&["serve", "--fsync", "often"]), 2, "'often' is none of always, interval, interval=TIME, never");
+    refused(&run_with(&["serve", "--segment-size", "4K"]), 2, "segment_size cannot be 4096 bytes");
+    refused(&run_with(&["serve", "--memory", "--salvage"]), 2, "cannot be used with");
+    let ended = run(jobyard().args(["serve", "--salvage"]).env("JOBYARD_MEMORY", "true"));
+    refused(&ended, 2, "--salvage needs a directory");
     refused(&run_with(&["serve", "--clock", "stdin"]), 2, "--clock stdin needs --memory");
 }
 

@@ -141,7 +141,7 @@ fn after_the_log_was_lost_nothing_leaves_and_the_process_ends() {
     world.broker.commit.log.claim(0).unwrap();
     assert_eq!(world.ask(alice, "put q two\nlen q\n"), "");
     assert!(world.exited);
-    assert_eq!(world.broker.failure(), Some(Failure::Fenced));
+    assert_eq!(world.broker.failure(), Some(&Failure::Fenced));
     assert_eq!(world.turn(), Sleep::Forever);
     assert_eq!(world.actions, [] as [Action; 0]);
 }

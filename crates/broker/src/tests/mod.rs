@@ -5,5 +5,6 @@ mod commits;
 mod deadlines;
 mod endings;
 mod flow;
+mod starts;
 mod stops;
 mod world;

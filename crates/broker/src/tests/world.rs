@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use jobyard_engine::{ClientId, Limits};
 use jobyard_log::MemoryLog;
+use jobyard_protocols::{Options, find};
 
 use super::codec::Lines;
 use crate::event::{Action, Clock, Event, Sleep};
-use crate::{Broker, Config, Door};
+use crate::{Broker, Config, Door, Listening};
 
 /// The listener of the clients that need no heartbeat, and of those that must be heard of every second.
 pub(super) const PLAIN: usize = 0;
@@ -66,7 +67,19 @@ impl World {
         let lively: Door = Box::new(|now| Box::new(Lines::new(Some(1_000), now)));
         let clock = Clock { monotonic_ms: 0, boot: 0, wall_ms: 1_000_000 };
         let config = Config { limits, ..Config::default() };
-        let broker = Broker::open_with(config, vec![plain, lively], log, clock).unwrap();
+        let broker = Broker::begin_with(config, vec![plain, lively], log, clock).unwrap();
+        Self::with(broker.opened().unwrap(), clock)
+    }
+
+    /// A server with real listeners that has not read its log back.
+    pub(super) fn begin(listeners: &[&str], log: MemoryLog) -> Self {
+        let listening = |name: &&str| Listening { listener: find(name).unwrap(), options: Options::default() };
+        let config = Config { listeners: listeners.iter().map(listening).collect(), ..Config::default() };
+        let clock = Clock { monotonic_ms: 0, boot: 0, wall_ms: 2_000_000 };
+        Self::with(Broker::begin(config, log, clock).unwrap(), clock)
+    }
+
+    fn with(broker: Broker<MemoryLog>, clock: Clock) -> Self {
         World {
             broker,
             clock,

@@ -108,6 +108,7 @@ pub(super) fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
         Refusal::TooManyQueues => format!("there are {} queues already", limits.queues_max),
         Refusal::TooManyHeld => format!("at most {} tasks can be acquired at once", limits.held_max),
         Refusal::OutOfMemory => "no room for another task".to_owned(),
+        Refusal::DiskFull => "no room on the disk".to_owned(),
         Refusal::Draining => "server is about to stop and takes no more tasks".to_owned(),
         Refusal::NoSuchQueue
         | Refusal::DuplicateUuid

@@ -321,6 +321,7 @@ fn refusal_text(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::BodyUnfit => "Body cannot be sent in a line.",
         Refusal::OutOfMemory => "Out of memory.",
+        Refusal::DiskFull => "Disk full.",
         Refusal::Draining => "Server is about to stop and takes no more jobs.",
         Refusal::TooManyQueues => "Too many queues.",
         Refusal::TooManyNamed => "Too many queues named.",

@@ -44,6 +44,7 @@ fn refused(refusal: Refusal, out: &mut Vec<u8>) {
         Refusal::TooManyNamed => Fault::TooManyNames.write(out),
         Refusal::TooManyQueues => line(out, format_args!("-SERVER-ERROR Too many queues")),
         Refusal::OutOfMemory => line(out, format_args!("-SERVER-ERROR Out of memory")),
+        Refusal::DiskFull => line(out, format_args!("-SERVER-ERROR Disk full")),
         Refusal::Draining => line(out, format_args!("-SERVER-ERROR Draining")),
         Refusal::NotHeld
         | Refusal::TooManyHeld
@@ -324,6 +325,7 @@ mod tests {
             (Reply::Refused(Refusal::TooManyNamed), "-CLIENT-ERROR Too many names"),
             (Reply::Refused(Refusal::TooManyQueues), "-SERVER-ERROR Too many queues"),
             (Reply::Refused(Refusal::OutOfMemory), "-SERVER-ERROR Out of memory"),
+            (Reply::Refused(Refusal::DiskFull), "-SERVER-ERROR Disk full"),
             (Reply::Refused(Refusal::Draining), "-SERVER-ERROR Draining"),
         ] {
             assert_eq!(said(&reply, Dialect::Document), format!("{text}\r\n"));

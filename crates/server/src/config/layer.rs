@@ -12,6 +12,7 @@ use serde::de::value::{Error as ValueError, MapDeserializer};
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
+use super::fsync::Fsync;
 use super::limits::LimitsLayer;
 use crate::address::Address;
 use crate::logging::{LogFormat, LogLevel};
@@ -39,7 +40,7 @@ pub struct Layer {
 
     /// The directory for jobs [default: ./jobyard-data]
     ///
-    /// This version keeps nothing on disk: it warns at the start, and neither creates nor touches the directory.
+    /// It is made if it is not there. One server at a time can use it.
     #[arg(long, value_name = "DIR", conflicts_with = "memory", help_heading = "Storage")]
     #[serde(deserialize_with = "text")]
     pub data: Option<PathBuf>,
@@ -48,6 +49,24 @@ pub struct Layer {
     #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Storage")]
     #[serde(deserialize_with = "text")]
     pub memory: Option<bool>,
+
+    /// When to sync the disk: always, interval, interval=TIME, never [default: always]
+    ///
+    /// With 'always' nothing is answered before what it depends on is on disk: no crash and no power cut loses what
+    /// was acknowledged. With 'interval' it is synced within TIME (1s) of being written, with 'never' when the system
+    /// likes: if the server dies nothing is lost, but a power cut or a crash of the machine takes what was not synced.
+    #[arg(long, value_name = "WHEN", help_heading = "Storage")]
+    #[serde(deserialize_with = "text")]
+    pub fsync: Option<Fsync>,
+
+    /// How large the log's files are, 64KiB to 1GiB [default: 32MiB]
+    ///
+    /// For experts. Jobs take up to twice their size and two such files on disk; three more are kept ready. Large
+    /// files are written more evenly, small ones keep a small log smaller. A log is read whatever size it was written
+    /// with.
+    #[arg(long, value_name = "SIZE", help_heading = "Storage")]
+    #[serde(deserialize_with = "text")]
+    pub segment_size: Option<Bytes>,
 
     /// Memory for jobs and connections [default: 3/4 of the machine's]
     ///
@@ -94,6 +113,8 @@ impl Layer {
             insecure_public: self.insecure_public.or(below.insecure_public),
             data,
             memory,
+            fsync: self.fsync.or(below.fsync),
+            segment_size: self.segment_size.or(below.segment_size),
             max_memory: self.max_memory.or(below.max_memory),
             default_lease: self.default_lease.or(below.default_lease),
             drain_timeout: self.drain_timeout.or(below.drain_timeout),

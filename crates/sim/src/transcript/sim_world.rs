@@ -174,7 +174,7 @@ impl SimWorld {
 
     fn exit(&mut self) -> Result<(), Trouble> {
         let Server::Runs(broker) = &self.server else { return Ok(()) };
-        let failure = broker.failure();
+        let failure = broker.failure().cloned();
         self.kill();
         self.listening = false;
         for pipe in self.pipes.values_mut() {

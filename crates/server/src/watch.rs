@@ -1,0 +1,90 @@
+//! What whoever runs the server is told while it runs: how far the log has been read back, and that the disk is full.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
+
+use jobyard_broker::{Broker, Progress};
+use jobyard_log::Log;
+
+/// The progress line changes so often at most.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// What was told last.
+#[derive(Debug)]
+pub struct Watch {
+    begun: Instant,
+    /// When the progress line was last written, if there is a terminal to write it on.
+    shown: Option<Instant>,
+    terminal: bool,
+    ready: bool,
+    disk_full: bool,
+}
+
+impl Watch {
+    /// Nothing was told.
+    pub fn new() -> Watch {
+        Watch { begun: Instant::now(), shown: None, terminal: stderr().is_terminal(), ready: false, disk_full: false }
+    }
+
+    /// Tells what has changed.
+    pub fn look<L: Log>(&mut self, broker: &Broker<L>) {
+        if !self.ready {
+            self.look_at_recovery(broker);
+        }
+        let disk_full = broker.disk_full();
+        if disk_full != self.disk_full {
+            self.disk_full = disk_full;
+            if disk_full {
+                tracing::warn!("the disk is full: jobs are refused until there is room; taking and finishing goes on");
+            } else {
+                tracing::info!("there is room on the disk again: jobs are taken");
+            }
+        }
+    }
+
+    fn look_at_recovery<L: Log>(&mut self, broker: &Broker<L>) {
+        if let Some(progress) = broker.progress() {
+            self.show(progress);
+            return;
+        }
+        self.clear_line();
+        self.ready = true;
+        if broker.failure().is_none() {
+            let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(jobs = broker.jobs(), ms, "ready");
+        }
+    }
+
+    fn show(&mut self, progress: Progress) {
+        if !self.terminal || self.shown.is_some_and(|shown| shown.elapsed() < PROGRESS_EVERY) {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let _ = write!(stderr(), "\r{}", line(progress));
+    }
+
+    /// Leaves nothing of the progress line.
+    fn clear_line(&self) {
+        if self.shown.is_some() {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn line(Progress { done_bytes, bytes }: Progress) -> String {
+    const MIB: u64 = 1 << 20;
+    let percent = (done_bytes.saturating_mul(100)).checked_div(bytes).unwrap_or(100).min(100);
+    format!("reading the log: {percent:3} % of {} MiB", bytes.div_ceil(MIB))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_how_much_of_how_much() {
+        assert_eq!(line(Progress { done_bytes: 1 << 20, bytes: 4 << 20 }), "reading the log:  25 % of 4 MiB");
+        assert_eq!(line(Progress { done_bytes: 0, bytes: 0 }), "reading the log: 100 % of 0 MiB");
+        assert_eq!(line(Progress { done_bytes: 9, bytes: 3 }), "reading the log: 100 % of 1 MiB");
+    }
+}
