@@ -18,7 +18,7 @@ use workload::Workload;
 use world::{World, options};
 
 /// Header and room for a few dozen records.
-const SEGMENT_BYTES: u64 = 12 << 10;
+const SEGMENT_BYTES: u64 = 16 << 10;
 
 /// Everything if the long tests were asked for, else a fixed tenth.
 fn share() -> Share {
