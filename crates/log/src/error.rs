@@ -76,6 +76,8 @@ pub enum LogError {
         /// The file that should be there.
         file: String,
     },
+    /// There is neither a manifest nor a segment.
+    NoLog,
     /// There are segments, but no manifest.
     MissingManifest {
         /// One of the segments' files.
@@ -147,6 +149,12 @@ impl fmt::Display for LogError {
             LogError::SegmentHeader { file, why } => write!(f, "the log is damaged: {file} {why}. {RESTORE}"),
             LogError::MissingSegment { file } => {
                 write!(f, "the log is damaged: {file} is missing. Put it back. If it is lost: {RESTORE}")
+            }
+            LogError::NoLog => {
+                write!(
+                    f,
+                    "there is no log here: no file \"manifest\" and no segment. Name the data directory of a server"
+                )
             }
             LogError::MissingManifest { segment } => {
                 write!(

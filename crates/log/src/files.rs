@@ -5,8 +5,11 @@
 mod claim;
 mod format;
 mod manifest;
+mod reader;
 mod replay;
+mod rewrite;
 mod roll;
+mod salvage;
 mod scan;
 mod segment;
 mod spares;
@@ -15,6 +18,7 @@ mod tail;
 mod test_disk;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 mod volume;
 
 use std::collections::VecDeque;
@@ -24,10 +28,15 @@ use crate::error::LogError;
 use crate::frame::{self, FRAME_HEADER_BYTES, Header};
 use crate::log::{Batch, Claim, Completion, Extent, Log, Moment, Position, Replayed};
 pub use format::Format;
-use manifest::Manifest;
+pub use manifest::Manifest;
+pub use reader::{Entry, Found, Hole, Reader, SegmentFacts};
 use replay::Cursor;
-use segment::{HEADER_BYTES, SegmentHeader};
+pub use salvage::{Salvaged, salvage};
+use segment::HEADER_BYTES;
+pub use segment::SegmentHeader;
 use spares::Spares;
+pub use tail::Cut;
+pub use volume::{ReadDisk, ReadFile};
 
 /// When what was written is synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +164,17 @@ impl<D: Disk> FileLog<D> {
         self.disk
     }
 
+    /// Says of damage how much cannot be read in all of the log, not only at this place.
+    fn with_loss(&mut self, mut error: LogError) -> LogError {
+        if let LogError::Damaged { loss, .. } = &mut error
+            && let Ok(all) = Reader::open_damaged(&mut self.disk, self.options.older).and_then(Reader::loss)
+            && all.batches > 0
+        {
+            *loss = all;
+        }
+        error
+    }
+
     /// Runs what may fail, and remembers if it did.
     fn attempt<T>(&mut self, attempt: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Option<T> {
         if self.trouble.is_some() {
@@ -252,7 +272,7 @@ impl<D: Disk> FileLog<D> {
 
 impl<D: Disk> Log for FileLog<D> {
     fn claim(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
-        self.take_over(seen_epoch)
+        self.take_over(seen_epoch).map_err(|error| self.with_loss(error))
     }
 
     fn replay(
@@ -261,7 +281,7 @@ impl<D: Disk> Log for FileLog<D> {
         bytes: usize,
         each: &mut dyn FnMut(Replayed<'_>),
     ) -> Result<Option<Position>, LogError> {
-        self.read_back(from, bytes, each)
+        self.read_back(from, bytes, each).map_err(|error| self.with_loss(error))
     }
 
     fn submit(&mut self, epoch: u64, expected_position: Position, batch: Batch<'_>) {

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jobyard_protocols::PROTOCOLS;
 
 use crate::address::ANY_PORT;
+use crate::bench;
 use crate::config::{Layer, limits_help};
 
 /// One job queue for every client you already have.
@@ -31,6 +32,13 @@ pub enum Command {
     /// to stop.
     #[command(after_long_help = after_serve())]
     Serve(Box<Serve>),
+
+    /// Measure a running server
+    ///
+    /// Measure how many jobs a running server can put, hand out and finish. Each connection puts a job, takes one and
+    /// finishes it, over and over, in a queue with a new name, and leaves nothing in it.
+    #[command(after_long_help = bench::NOTES)]
+    Bench(bench::Arguments),
 }
 
 /// What `jobyard serve` can be told.
@@ -150,7 +158,7 @@ mod tests {
     #[test]
     fn the_help_fits_a_narrow_terminal_and_names_every_protocol() {
         let text = after_serve();
-        for line in text.lines() {
+        for line in text.lines().chain(bench::NOTES.lines()) {
             assert!(line.chars().count() <= 78, "{line}");
         }
         for protocol in PROTOCOLS {

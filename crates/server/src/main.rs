@@ -1,8 +1,9 @@
 //! The `jobyard` binary: carries out the broker's actions on real sockets, by real time.
 //!
-//! Absent here: parsing, and every decision about jobs and clients.
+//! Absent here: parsing, and every decision about jobs and clients. `bench` is a client, and stands apart.
 
 mod address;
+mod bench;
 mod bind;
 mod cli;
 mod clock;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     let outcome = match command {
         Command::Serve(arguments) => serve::serve(*arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -17,15 +17,19 @@ use crate::log::Claim;
 impl<D: Disk> FileLog<D> {
     pub(super) fn take_over(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
         self.forget();
+        let found = Manifest::read(&mut self.disk, CURRENT.version)?;
         let names = volume::names(&self.disk)?;
         for half_made in names.iter().filter(|name| name.ends_with(".new")) {
             volume::remove(&mut self.disk, half_made)?;
         }
-        let notices = Vec::new();
-        let manifest = match Manifest::read(&mut self.disk, CURRENT.version)? {
+        let mut notices = Vec::new();
+        let mut manifest = match found {
             Some(manifest) => manifest,
             None => self.found(&names)?,
         };
+        if manifest.format < CURRENT.version {
+            manifest = self.upgrade(&manifest, &mut notices)?;
+        }
         self.hold(manifest, seen_epoch, notices)
     }
 
@@ -87,6 +91,7 @@ impl<D: Disk> FileLog<D> {
         let manifest = Manifest { epoch, proven: last.position, clean: false, ..found };
         self.write_manifest(&manifest)?;
         self.tidy(&manifest)?;
+        let manifest = Manifest { damaged: None, ..manifest };
         let claim = Claim {
             epoch,
             first: segments[0].header.first,

@@ -1,5 +1,6 @@
 //! How frames were written, by each version of the format there was.
 
+use crate::error::LogError;
 use crate::frame::{self, Damage, FRAME_HEADER_BYTES, Frame, Header};
 
 /// A format of frames. Manifest and segment header are the same for all there are.
@@ -21,3 +22,15 @@ type Decode = for<'a> fn(&'a [u8], u64) -> Result<Frame<'a>, Damage>;
 /// The format that is written.
 pub(crate) const CURRENT: Format =
     Format { version: 1, header_bytes: FRAME_HEADER_BYTES, peek: frame::peek, decode: frame::decode };
+
+/// The format of this number.
+pub(crate) fn known(version: u32, older: &[Format]) -> Result<Format, LogError> {
+    let formats = || older.iter().chain([&CURRENT]);
+    if version > CURRENT.version {
+        return Err(LogError::FormatNewer { found: version, known: CURRENT.version });
+    }
+    formats().find(|format| format.version == version).copied().ok_or_else(|| {
+        let oldest = formats().map(|format| format.version).min().unwrap_or(CURRENT.version);
+        LogError::FormatOlder { found: version, known: oldest }
+    })
+}

@@ -44,9 +44,29 @@ impl<F: ReadFile> Scan<F> {
         Ok((self.format.decode)(&self.window[self.at..], self.salt))
     }
 
-    /// Goes on behind the next frame, which is so long.
+    /// Goes on so many bytes ahead.
     pub fn pass(&mut self, len: usize) {
-        self.at += len;
+        let there = len.min(self.window.len() - self.at);
+        self.at += there;
+        if there < len {
+            self.base = self.offset() + (len - there) as u64;
+            self.at = 0;
+            self.window.clear();
+        }
+    }
+
+    /// The next so many bytes, which a frame was read from.
+    pub fn ahead(&self, len: usize) -> &[u8] {
+        &self.window[self.at..self.at + len]
+    }
+
+    /// Forgets what was read ahead: someone may have written it meanwhile.
+    pub fn look_again(&mut self) -> Result<(), LogError> {
+        self.base = self.offset();
+        self.at = 0;
+        self.window.clear();
+        self.bytes = volume::bytes(&self.file, &self.name)?;
+        Ok(())
     }
 
     /// What follows, to the end of the file.

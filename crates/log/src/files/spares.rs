@@ -83,7 +83,8 @@ impl Spares {
     pub fn give_up_one<D: Disk>(&mut self, disk: &mut D) -> Result<bool, LogError> {
         let Some(spare) = self.ready.pop() else { return Ok(false) };
         volume::remove(disk, &spare.name)?;
-        self.retry_at.get_or_insert(0);
+        // What needed the room may have needed it for a moment only.
+        self.retry_at = Some(0);
         Ok(true)
     }
 }

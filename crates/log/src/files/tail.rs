@@ -72,16 +72,45 @@ pub(crate) fn find<F: ReadFile>(
             Err(damage) => break damage,
         }
     };
-    let rest = scan.rest()?;
-    let used = scan.offset();
-    let seen = look_behind(&rest, format, header.salt, last.position + 1);
-    if let Some(to) = seen.proven.max((proven > last.position).then_some(proven)) {
-        let loss = loss_of(last.position + 1, to, &seen, &rest);
-        return Err(LogError::Damaged { file: scan.name, offset: used, damage, loss });
+    let (rest, used) = (scan.rest()?, scan.offset());
+    let place = Place { format, salt: header.salt, recycled: header.recycled, expected: last.position + 1, proven };
+    match judge(&rest, &place) {
+        Verdict::Damage(loss) => Err(LogError::Damaged { file: scan.name, offset: used, damage, loss }),
+        Verdict::Tail { bytes, whole } => {
+            let cut = (bytes > 0).then_some(Cut { file: scan.name, offset: used, bytes, damage, whole });
+            Ok(End { file: scan.file, last, used, bytes: scan.bytes, cut })
+        }
     }
-    let bytes = cut_bytes(&rest, &seen, format, header, last.position + 1);
-    let cut = (bytes > 0).then_some(Cut { file: scan.name, offset: used, bytes, damage, whole: seen.whole });
-    Ok(End { file: scan.file, last, used, bytes: scan.bytes, cut })
+}
+
+/// Where a bad frame was found, and what is known about it.
+pub(crate) struct Place {
+    pub format: Format,
+    pub salt: u64,
+    /// Whether the file may hold what another segment held.
+    pub recycled: bool,
+    /// The position the frame should have.
+    pub expected: Position,
+    /// Up to where the manifest says that all was durable.
+    pub proven: Position,
+}
+
+/// What a bad frame is.
+pub(crate) enum Verdict {
+    /// It was never durable, nor was anything behind it. So many bytes, and so many whole frames, go with it.
+    Tail { bytes: u64, whole: u64 },
+    /// It was durable.
+    Damage(Loss),
+}
+
+/// Judges a bad frame in the newest segment, at the front of these bytes.
+pub(crate) fn judge(rest: &[u8], place: &Place) -> Verdict {
+    let seen = look_behind(rest, place);
+    let proven = (place.proven >= place.expected).then_some(place.proven);
+    match seen.proven.max(proven) {
+        Some(proven) => Verdict::Damage(loss_of(proven, &seen, rest, place)),
+        None => Verdict::Tail { bytes: cut_bytes(rest, &seen, place), whole: seen.whole },
+    }
 }
 
 /// What is behind the end of the frames.
@@ -101,7 +130,8 @@ struct Behind {
 ///
 /// What a recycled file held before has positions before `expected`. A header that can be trusted proves what it says even
 /// if its payload is torn.
-fn look_behind(rest: &[u8], format: Format, salt: u64, expected: Position) -> Behind {
+fn look_behind(rest: &[u8], place: &Place) -> Behind {
+    let Place { format, salt, expected, .. } = *place;
     let mut behind = Behind::default();
     for at in salts(rest, salt) {
         let Some((header, len)) = (format.peek)(&rest[at..], salt) else { continue };
@@ -123,12 +153,13 @@ fn look_behind(rest: &[u8], format: Format, salt: u64, expected: Position) -> Be
 }
 
 /// Every place at which the salt stands.
-pub(crate) fn salts(bytes: &[u8], salt: u64) -> impl Iterator<Item = usize> {
+fn salts(bytes: &[u8], salt: u64) -> impl Iterator<Item = usize> {
     let salt = salt.to_le_bytes();
     bytes.windows(salt.len()).enumerate().filter(move |(_, window)| *window == salt).map(|(at, _)| at)
 }
 
-fn loss_of(from: Position, proven: Position, seen: &Behind, rest: &[u8]) -> Loss {
+fn loss_of(proven: Position, seen: &Behind, rest: &[u8], place: &Place) -> Loss {
+    let from = place.expected;
     let (to, bytes) = match seen.next {
         Some((position, at)) => (position - 1, at),
         None => (proven, written_bytes(rest)),
@@ -137,18 +168,27 @@ fn loss_of(from: Position, proven: Position, seen: &Behind, rest: &[u8]) -> Loss
 }
 
 /// Up to where something was written, if the file held zeros before.
-fn written_bytes(rest: &[u8]) -> usize {
+pub(crate) fn written_bytes(rest: &[u8]) -> usize {
     rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
 /// How many bytes behind the end are no rest of what the file held before, but of what was being written.
-fn cut_bytes(rest: &[u8], seen: &Behind, format: Format, header: &SegmentHeader, expected: Position) -> u64 {
-    let bytes = if header.recycled {
-        let old = || (format.peek)(rest, header.salt).is_some_and(|(header, _)| header.position < expected);
-        let begun = rest.starts_with(&header.salt.to_le_bytes()) && !old();
+fn cut_bytes(rest: &[u8], seen: &Behind, place: &Place) -> u64 {
+    let Place { format, salt, expected, .. } = *place;
+    let bytes = if place.recycled {
+        let old = || (format.peek)(rest, salt).is_some_and(|(header, _)| header.position < expected);
+        let begun = rest.starts_with(&salt.to_le_bytes()) && !old();
         if begun { seen.end.max(format.header_bytes.min(rest.len())) } else { seen.end }
     } else {
         written_bytes(rest)
     };
     bytes as u64
+}
+
+/// The first whole frame from this position on: where it begins, its header.
+pub(crate) fn first_whole(rest: &[u8], format: Format, salt: u64, from: Position) -> Option<(usize, Header)> {
+    salts(rest, salt).find_map(|at| {
+        let frame = (format.decode)(&rest[at..], salt).ok()?;
+        (frame.header.position >= from).then_some((at, frame.header))
+    })
 }

@@ -14,6 +14,8 @@ pub(super) struct State {
     pub operations: usize,
     /// Which operation fails.
     pub fails_at: Option<(usize, io::ErrorKind)>,
+    /// Whether that operation does its work, a write half of it, before it fails.
+    pub fails_late: bool,
     /// At most so many bytes are written at once.
     pub write_bytes_max: usize,
     /// How many bytes there may be in all files together.
@@ -43,6 +45,7 @@ impl TestDisk {
             files: BTreeMap::new(),
             operations: 0,
             fails_at: None,
+            fails_late: false,
             write_bytes_max: usize::MAX,
             room: usize::MAX,
             syncs: 0,
@@ -91,12 +94,14 @@ impl TestDisk {
         self.0.borrow_mut().files.remove(name);
     }
 
-    fn step(&self) -> io::Result<()> {
+    /// Counts an operation: it fails, or is to say this in the end.
+    fn step(&self) -> io::Result<io::Result<()>> {
         let mut state = self.0.borrow_mut();
         state.operations += 1;
         match state.fails_at {
+            Some((at, kind)) if at == state.operations && state.fails_late => Ok(Err(kind.into())),
             Some((at, kind)) if at == state.operations => Err(kind.into()),
-            _ => Ok(()),
+            _ => Ok(Ok(())),
         }
     }
 
@@ -115,39 +120,40 @@ impl Disk for TestDisk {
     type File = TestFile;
 
     fn list(&self) -> io::Result<Vec<String>> {
-        self.step()?;
+        self.step()??;
         Ok(self.names())
     }
 
     fn open(&mut self, name: &str) -> io::Result<TestFile> {
-        self.step()?;
+        self.step()??;
         Ok(TestFile { disk: self.clone(), bytes: self.file(name)? })
     }
 
     fn create(&mut self, name: &str) -> io::Result<TestFile> {
-        self.step()?;
+        let end = self.step()?;
         self.put(name, &[]);
+        end?;
         Ok(TestFile { disk: self.clone(), bytes: self.file(name)? })
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        self.step()?;
+        let end = self.step()?;
         let bytes = self.file(from)?;
         let mut state = self.0.borrow_mut();
         state.files.remove(from);
         state.files.insert(to.into(), bytes);
-        Ok(())
+        end
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        self.step()?;
+        let end = self.step()?;
         self.file(name)?;
         self.remove_now(name);
-        Ok(())
+        end
     }
 
     fn sync_directory(&mut self) -> io::Result<()> {
-        self.step()
+        self.step()?
     }
 
     fn prepare(&mut self, name: &str, bytes: u64) {
@@ -161,7 +167,7 @@ impl Disk for TestDisk {
         }
         let (name, bytes) = self.0.borrow_mut().preparing.take()?;
         let bytes = usize::try_from(bytes).unwrap();
-        let done = self.step().and_then(|()| {
+        let done = self.step().flatten().and_then(|()| {
             if bytes > self.free() {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -174,12 +180,12 @@ impl Disk for TestDisk {
 
 impl DiskFile for TestFile {
     fn bytes(&self) -> io::Result<u64> {
-        self.disk.step()?;
+        self.disk.step()??;
         Ok(self.bytes.borrow().len() as u64)
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.disk.step()?;
+        self.disk.step()??;
         let bytes = self.bytes.borrow();
         let from = usize::try_from(offset).unwrap().min(bytes.len());
         let some = into.len().min(bytes.len() - from);
@@ -189,8 +195,9 @@ impl DiskFile for TestFile {
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        self.disk.step()?;
-        let some = bytes.len().min(self.disk.state().write_bytes_max);
+        let end = self.disk.step()?;
+        let most = if end.is_err() { bytes.len() / 2 } else { self.disk.state().write_bytes_max };
+        let some = bytes.len().min(most);
         let offset = usize::try_from(offset).unwrap();
         let growth = (offset + some).saturating_sub(self.bytes.borrow().len());
         if growth > self.disk.free() {
@@ -201,12 +208,12 @@ impl DiskFile for TestFile {
             file.resize(offset + some, 0);
         }
         file[offset..offset + some].copy_from_slice(&bytes[..some]);
-        Ok(some)
+        end.map(|()| some)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.disk.step()?;
+        let end = self.disk.step()?;
         self.disk.state().syncs += 1;
-        Ok(())
+        end
     }
 }

@@ -2,7 +2,11 @@
 
 mod basics;
 mod damage;
+mod failures;
 mod modes;
+mod reading;
+mod rewriting;
+mod room;
 
 use super::test_disk::TestDisk;
 use super::{FileLog, Options, SyncMode};

@@ -1,0 +1,245 @@
+//! Writing a log anew: an older format brought up to date, and what is left of a damaged log.
+
+use std::io::ErrorKind;
+
+use crc32c::crc32c;
+
+use super::*;
+use crate::files::segment::{SegmentHeader, damaged_name_of, name_of};
+use crate::files::{Format, Found, Manifest, Reader, salvage};
+use crate::frame::{Damage, Fields, Frame, Header};
+
+/// An imagined format from before: salt 8, position 8, CRC of header and payload together 4, length 4. Nothing was proven.
+const ZERO_HEADER_BYTES: usize = 24;
+static OLDER: &[Format] = &[Format { version: 0, header_bytes: ZERO_HEADER_BYTES, peek, decode }];
+const OLD_SALT: u64 = 0x01d_01d_01d;
+
+fn zero_crc(position: Position, payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c(&position.to_le_bytes()), payload)
+}
+
+fn encode(position: Position, out: &mut Vec<u8>) {
+    let payload = payload(position);
+    out.extend_from_slice(&OLD_SALT.to_le_bytes());
+    out.extend_from_slice(&position.to_le_bytes());
+    out.extend_from_slice(&zero_crc(position, &payload).to_le_bytes());
+    out.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_le_bytes());
+    out.extend_from_slice(&payload);
+}
+
+fn peek(bytes: &[u8], salt: u64) -> Option<(Header, usize)> {
+    let frame = decode(bytes, salt).ok()?;
+    Some((frame.header, frame.len))
+}
+
+fn decode(bytes: &[u8], salt: u64) -> Result<Frame<'_>, Damage> {
+    let (head, rest) = bytes.split_at_checked(ZERO_HEADER_BYTES).ok_or(Damage::Cut)?;
+    let mut fields = Fields(head);
+    if fields.u64() != salt {
+        return Err(Damage::NoFrame);
+    }
+    let (position, crc, len) = (fields.u64(), fields.u32(), fields.u32() as usize);
+    let payload = rest.get(..len).ok_or(Damage::Cut)?;
+    if zero_crc(position, payload) != crc {
+        return Err(Damage::Payload);
+    }
+    let header = Header { epoch: 1, position, proven: 0, previous_crc: 0 };
+    let batch = Batch { at: batch(position, b"").at, payload };
+    Ok(Frame { header, batch, crc: 0, len: ZERO_HEADER_BYTES + len })
+}
+
+fn with_older() -> Options {
+    Options { older: OLDER, ..options() }
+}
+
+/// A log of format 0: batches 4 to 12 in segments 2 to 4. The last batch is torn.
+fn old_log() -> TestDisk {
+    let disk = TestDisk::new();
+    for (id, positions) in [(2, 4..=6), (3, 7..=9), (4, 10..=12)] {
+        let first = *positions.start();
+        let header =
+            SegmentHeader { format: 0, salt: OLD_SALT, id, first, epoch_before: 1, crc_before: 0, recycled: false };
+        let mut bytes = header.to_block();
+        positions.for_each(|position| encode(position, &mut bytes));
+        disk.put(&name_of(id), &bytes);
+    }
+    disk.change(&name_of(4), |bytes| bytes.truncate(bytes.len() - 3));
+    let manifest =
+        Manifest { format: 0, salt: OLD_SALT, epoch: 5, first: 2, newest: 4, proven: 9, clean: false, damaged: None };
+    disk.put("manifest", manifest.to_text().as_bytes());
+    disk
+}
+
+fn upgraded(disk: &TestDisk) -> Result<(Claim, Read), LogError> {
+    let mut log = open(disk, with_older());
+    let claim = log.claim(0)?;
+    let read = read(&mut log)?;
+    Ok((claim, read))
+}
+
+#[test]
+fn an_older_format_is_brought_up_to_date() {
+    let disk = old_log();
+    let (claim, seen) = upgraded(&disk).unwrap();
+    assert_eq!((claim.epoch, claim.first, claim.tail), (6, 4, 11));
+    assert_eq!(seen, expected(4..=11));
+    assert!(claim.notices.iter().any(|notice| notice.contains("from format 0 to format 1")), "{:?}", claim.notices);
+    assert!(claim.notices.iter().any(|notice| notice.contains(&name_of(4))), "{:?}", claim.notices);
+    assert!(disk.names().iter().all(|name| ![name_of(2), name_of(3), name_of(4)].contains(name)));
+    // Now it is a log like any other.
+    let (mut log, claim) = claimed(&disk, options());
+    assert!(claim.notices.is_empty());
+    append(&mut log, claim.epoch, 12..=40);
+    assert_eq!(recovered(&disk).unwrap().1, expected(4..=40));
+}
+
+#[test]
+fn whoever_does_not_know_the_older_format_touches_nothing() {
+    let disk = old_log();
+    let before = disk.contents();
+    assert_eq!(recovered(&disk), Err(LogError::FormatOlder { found: 0, known: 1 }));
+    assert_eq!(disk.contents(), before);
+    let mut again = disk.clone();
+    assert!(matches!(Reader::open(&mut again, &[]), Err(LogError::FormatOlder { .. })));
+    let mut reader = Reader::open(&mut again, OLDER).unwrap();
+    let mut batches = Vec::new();
+    while let Some(found) = reader.next().unwrap() {
+        if let Found::Batch(entry) = found {
+            batches.push((entry.header.position, entry.batch.payload.to_vec()));
+        }
+    }
+    assert_eq!(batches, expected(4..=11));
+}
+
+#[test]
+fn a_damaged_log_is_not_upgraded() {
+    let disk = old_log();
+    disk.change(&name_of(3), |bytes| bytes[4096 + 50] ^= 1);
+    let before = disk.get("manifest");
+    let error = upgraded(&disk).unwrap_err();
+    assert!(matches!(&error, LogError::Damaged { file, .. } if *file == name_of(3)), "{error}");
+    assert_eq!(disk.get("manifest"), before);
+}
+
+#[test]
+fn an_upgrade_may_fail_wherever_it_likes() {
+    for late in [false, true] {
+        let mut at = 0;
+        loop {
+            at += 1;
+            let disk = old_log();
+            disk.state().fails_at = Some((at, ErrorKind::Other));
+            disk.state().fails_late = late;
+            let failed = upgraded(&disk).is_err();
+            if disk.state().operations < at {
+                assert!(!failed);
+                break;
+            }
+            disk.state().fails_at = None;
+            // Another random number is chosen the next time.
+            let mut log = open(&disk, Options { salt_for_new: SALT + at as u64, ..with_older() });
+            let claim = log.claim(0).unwrap();
+            assert_eq!((claim.first, claim.tail), (4, 11), "operation {at}");
+            assert_eq!(read(&mut log).unwrap(), expected(4..=11));
+            append(&mut log, claim.epoch, 12..=30);
+            assert_eq!(upgraded(&disk).unwrap().1, expected(4..=30));
+        }
+        assert!(at > 40, "there were only {at} operations");
+    }
+}
+
+/// A log of 20 batches of which the fifth is damaged.
+fn damaged_log() -> TestDisk {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=20);
+    disk.change(&name_of(2), |bytes| bytes[4096 + 100] ^= 1);
+    disk
+}
+
+/// What someone made of it.
+fn remains() -> Vec<(Moment, Vec<u8>)> {
+    (21..=35).map(|position| (batch(position, b"").at, payload(position))).collect()
+}
+
+fn salvaging() -> Options {
+    Options { salt_for_new: SALT + 1, ..options() }
+}
+
+#[test]
+fn a_damaged_log_is_replaced_and_kept_aside() {
+    let mut disk = damaged_log();
+    let old: Vec<_> = disk.contents().into_iter().filter(|(name, _)| name.starts_with('0')).collect();
+    assert!(recovered(&disk.copy()).is_err());
+    let salvaged = salvage(&mut disk, &salvaging(), remains()).unwrap();
+    assert_eq!((salvaged.first, salvaged.tail), (21, 35));
+    let kept: Vec<_> = (1..=old.len() as u64).map(damaged_name_of).collect();
+    assert_eq!(salvaged.kept, kept);
+    for ((_, bytes), name) in old.iter().zip(&kept) {
+        assert_eq!(disk.get(name), *bytes);
+    }
+    let (claim, seen) = recovered(&disk).unwrap();
+    assert_eq!((claim.first, claim.tail, claim.notices.len()), (21, 35, 0));
+    assert!(claim.epoch > 2, "larger than all that was seen");
+    assert_eq!(seen, expected(21..=35));
+    let (mut log, claim) = claimed(&disk, options());
+    append(&mut log, claim.epoch, 36..=90);
+    log.truncate_before(80);
+    assert_eq!(recovered(&disk).unwrap().0.tail, 90);
+    assert!(kept.iter().all(|name| disk.names().contains(name)), "they are never touched");
+}
+
+#[test]
+fn nothing_may_be_left_of_a_log() {
+    let mut disk = damaged_log();
+    let salvaged = salvage(&mut disk, &salvaging(), Vec::<(Moment, Vec<u8>)>::new()).unwrap();
+    assert_eq!((salvaged.first, salvaged.tail), (21, 20));
+    let (mut log, claim) = claimed(&disk, options());
+    assert_eq!((claim.first, claim.tail), (21, 20));
+    append(&mut log, claim.epoch, 21..=22);
+    assert_eq!(recovered(&disk).unwrap().1, expected(21..=22));
+}
+
+#[test]
+fn without_manifest_or_segments_the_rest_is_salvaged() {
+    let mut disk = damaged_log();
+    disk.remove_now("manifest");
+    disk.remove_now(&name_of(3));
+    let salvaged = salvage(&mut disk, &salvaging(), remains()).unwrap();
+    assert_eq!((salvaged.first, salvaged.tail), (21, 35));
+    assert_eq!(recovered(&disk).unwrap().1, expected(21..=35));
+    let mut empty = TestDisk::new();
+    assert_eq!(salvage(&mut empty, &salvaging(), remains()), Err(LogError::NoLog));
+    assert!(empty.names().is_empty());
+}
+
+#[test]
+fn salvage_may_fail_wherever_it_likes() {
+    for late in [false, true] {
+        let mut at = 0;
+        loop {
+            at += 1;
+            let mut disk = damaged_log();
+            let operations = disk.state().operations;
+            disk.state().fails_at = Some((operations + at, ErrorKind::Other));
+            disk.state().fails_late = late;
+            let failed = salvage(&mut disk, &salvaging(), remains()).is_err();
+            if disk.state().operations < operations + at {
+                assert!(!failed);
+                break;
+            }
+            disk.state().fails_at = None;
+            let found = match recovered(&disk) {
+                Ok(found) => found,
+                Err(_) => {
+                    salvage(&mut disk, &Options { salt_for_new: SALT + 2, ..options() }, remains()).unwrap();
+                    recovered(&disk).unwrap()
+                }
+            };
+            assert_eq!(found.1, expected(21..=35), "operation {at}");
+            let kept = disk.names().iter().filter(|name| name.starts_with("damaged-")).count();
+            assert_eq!(kept, 5, "operation {at}: {:?}", disk.names());
+        }
+        assert!(at > 30, "there were only {at} operations");
+    }
+}

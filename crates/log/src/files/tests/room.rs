@@ -1,0 +1,134 @@
+//! A disk without room: known before it is needed, and no reason not to start.
+
+use super::*;
+use crate::files::segment::{HEADER_BYTES, spare_number_of};
+
+const CAPACITY: u64 = SEGMENT_BYTES - HEADER_BYTES;
+
+fn spares(disk: &TestDisk) -> usize {
+    disk.names().iter().filter(|name| spare_number_of(name).is_some()).count()
+}
+
+/// No more bytes than there are now, but for some digits in the manifest.
+fn fill(disk: &TestDisk) {
+    let used: usize = disk.contents().values().map(Vec::len).sum();
+    disk.state().room = used + 10;
+}
+
+#[test]
+fn spares_are_made_ahead_and_count_as_room() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    assert_eq!(spares(&disk), 3);
+    assert_eq!(log.extent().room, 4 * CAPACITY);
+    for position in 1..=40 {
+        append(&mut log, 1, position..=position);
+        assert_eq!(spares(&disk), 3);
+        assert!(log.extent().room >= 3 * CAPACITY);
+    }
+}
+
+#[test]
+fn a_spare_that_takes_its_time_is_waited_for_when_it_is_needed() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    disk.state().slow = true;
+    append(&mut log, 1, 1..=40);
+    assert_eq!(log.trouble(), None);
+    assert!(log.extent().room >= 3 * CAPACITY, "those to come are as good as there");
+    assert_eq!(recovered(&disk.copy()).unwrap().1, expected(1..=40));
+}
+
+#[test]
+fn when_the_disk_is_full_room_shrinks_until_there_is_some_again() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    fill(&disk);
+    let (mut position, mut rooms) = (0, Vec::new());
+    while log.extent().room >= 300 {
+        position += 1;
+        append(&mut log, 1, position..=position);
+        rooms.push(log.extent().room);
+    }
+    assert_eq!(log.trouble(), None);
+    assert!(rooms.is_sorted_by(|a, b| a > b), "{rooms:?}");
+    let short = log.extent().room;
+    disk.state().room = usize::MAX;
+    let due = log.tend(1).unwrap();
+    assert_eq!(log.extent().room, short, "not tried before it is due");
+    assert_eq!(log.tend(due), None);
+    assert!(log.extent().room >= 3 * CAPACITY);
+    append(&mut log, 1, position + 1..=position + 20);
+    assert_eq!(recovered(&disk).unwrap().1, expected(1..=position + 20));
+}
+
+#[test]
+fn a_failure_to_make_a_spare_is_tried_again_every_second() {
+    let disk = TestDisk::new();
+    disk.state().room = 2 * usize::try_from(SEGMENT_BYTES).unwrap();
+    let (mut log, _) = claimed(&disk, options());
+    for now in [5000, 6000, 7000] {
+        assert_eq!(log.tend(now), Some(now + 1000));
+        let operations = disk.state().operations;
+        assert_eq!(log.tend(now + 999), Some(now + 1000));
+        assert_eq!(disk.state().operations, operations);
+    }
+}
+
+#[test]
+fn a_full_disk_does_not_prevent_a_start() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    fill(&disk);
+    let mut position = 0;
+    while log.extent().room >= 300 {
+        position += 1;
+        append(&mut log, 1, position..=position);
+        let crashed = disk.copy();
+        fill(&crashed);
+        let (mut log, claim) = claimed(&crashed, options());
+        assert_eq!(claim.tail, position);
+        assert_eq!(read(&mut log).unwrap(), expected(1..=position));
+        log.close();
+        assert_eq!(log.trouble(), None);
+    }
+    // Even the last spare is used up, if anyone insists; then there is room for the same bytes in the same place only.
+    log.truncate_before(3);
+    let crashed = disk.copy();
+    for name in crashed.names().iter().filter(|name| spare_number_of(name).is_some()) {
+        crashed.remove_now(name);
+    }
+    fill(&crashed);
+    crashed.state().room += 200;
+    let (mut log, claim) = claimed(&crashed, options());
+    assert_eq!(claim.tail, position);
+    assert_eq!(read(&mut log).unwrap(), expected(claim.first..=position));
+}
+
+#[test]
+fn a_batch_longer_than_a_segment_takes_the_room_of_spares() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=1);
+    fill(&disk);
+    log.tend(1);
+    assert_eq!(submit(&mut log, 1, 2, &[7; 6000]), Completion::Durable(2));
+    assert!(spares(&disk) < 3);
+    assert_eq!(recovered(&disk).unwrap().1.len(), 2);
+}
+
+#[test]
+fn spares_of_another_size_go() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=9);
+    let larger = Options { segment_bytes: 9000, ..options() };
+    let (mut log, claim) = claimed(&disk, larger);
+    append(&mut log, claim.epoch, 10..=30);
+    for (name, bytes) in disk.contents() {
+        assert!(spare_number_of(&name).is_none() || bytes.len() == 9000, "{name}");
+    }
+    log.truncate_before(30);
+    assert_eq!(spares(&disk), 3);
+    assert_eq!(recovered(&disk).unwrap().0.tail, 30, "and back again");
+}
