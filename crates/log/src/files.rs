@@ -300,13 +300,15 @@ impl<D: Disk> Log for FileLog<D> {
     }
 
     fn extent(&self) -> Extent {
+        // Frames alone are counted: what a segment's header takes can never be let go of by writing less.
+        let segment_bytes = self.spares.capacity();
         let Some(held) = &self.held else {
-            return Extent { bytes: 0, segment_bytes: self.options.segment_bytes, newest_from: 0, room: 0 };
+            return Extent { bytes: 0, segment_bytes, newest_from: 0, room: 0 };
         };
         let newest = held.newest();
         Extent {
-            bytes: held.segments.iter().map(|segment| segment.used).sum(),
-            segment_bytes: self.options.segment_bytes,
+            bytes: held.segments.iter().map(|segment| segment.used.saturating_sub(HEADER_BYTES)).sum(),
+            segment_bytes,
             newest_from: newest.header.first,
             room: newest.bytes.saturating_sub(newest.used) + self.spares.room(),
         }
