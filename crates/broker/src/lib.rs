@@ -233,6 +233,12 @@ impl<L: Log> Broker<L> {
         self.commit.failure()
     }
 
+    /// Whether [`Action::Exit`] came.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.stop == Stop::Over
+    }
+
     /// How many clients are connected.
     #[must_use]
     pub fn clients(&self) -> usize {

@@ -93,6 +93,13 @@ fn find_listener(name: &str) -> Result<Listener> {
 }
 
 fn parse_host_and_port(text: &str, listener: Listener) -> Result<Place> {
+    let (host, port) = host_and_port(text)?;
+    let port = port.map_or_else(|| default_port(listener), Ok)?;
+    Ok(Place::Tcp { host: host.to_owned(), port })
+}
+
+/// Reads `HOST[:PORT]`; an IPv6 address loses its brackets.
+pub fn host_and_port(text: &str) -> Result<(&str, Option<u16>)> {
     ensure!(!text.contains('/'), "an address has no path after its port");
     let (host, port) = if let Some(bracketed) = text.strip_prefix('[') {
         let (host, after) = bracketed.split_once(']').context("the '[' of the IPv6 address is not closed")?;
@@ -108,11 +115,8 @@ fn parse_host_and_port(text: &str, listener: Listener) -> Result<Place> {
         (text, None)
     };
     ensure!(!host.is_empty(), "the host is missing: say 127.0.0.1, or 0.0.0.0 for all addresses of this machine");
-    let port = match port {
-        Some(port) => port.parse().map_err(|_| anyhow!("'{port}' is no port: expected 0 to 65535"))?,
-        None => default_port(listener)?,
-    };
-    Ok(Place::Tcp { host: host.to_owned(), port })
+    let parse = |port: &str| port.parse().map_err(|_| anyhow!("'{port}' is no port: expected 0 to 65535"));
+    Ok((host, port.map(parse).transpose()?))
 }
 
 fn default_port(listener: Listener) -> Result<u16> {

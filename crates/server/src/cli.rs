@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jobyard_protocols::PROTOCOLS;
 
 use crate::address::ANY_PORT;
+use crate::bench;
 use crate::config::{Layer, limits_help};
 
 /// One job queue for every client you already have.
@@ -37,6 +38,13 @@ pub enum Command {
     /// None of these needs the server to be stopped, and none of them changes the directory.
     #[command(subcommand)]
     Log(LogCommand),
+
+    /// Measure a running server
+    ///
+    /// Measure how many jobs a running server can put, hand out and finish. Each connection puts a job, takes one and
+    /// finishes it, over and over, in a queue with a new name, and leaves nothing in it.
+    #[command(after_long_help = bench::NOTES)]
+    Bench(bench::Arguments),
 }
 
 /// What can be done with a data directory.
@@ -205,7 +213,7 @@ mod tests {
     #[test]
     fn the_help_fits_a_narrow_terminal_and_names_every_protocol() {
         let text = after_serve();
-        for line in text.lines() {
+        for line in text.lines().chain(bench::NOTES.lines()) {
             assert!(line.chars().count() <= 78, "{line}");
         }
         for protocol in PROTOCOLS {

@@ -1,8 +1,9 @@
 //! The `jobyard` binary: carries out the broker's actions on real sockets, by real time.
 //!
-//! Absent here: parsing, and every decision about jobs and clients.
+//! Absent here: parsing, and every decision about jobs and clients. `bench` is a client, and stands apart.
 
 mod address;
+mod bench;
 mod bind;
 mod cli;
 mod clock;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Serve(arguments) => serve::serve(*arguments),
         Command::Log(command) => log_tools::run(&command).map_err(Failure::Runtime),
+        Command::Bench(arguments) => bench::bench(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -31,6 +31,9 @@ impl Watch {
         if !self.ready {
             self.look_at_recovery(broker);
         }
+        if broker.stopped() {
+            return;
+        }
         let disk_full = broker.disk_full();
         if disk_full != self.disk_full {
             self.disk_full = disk_full;

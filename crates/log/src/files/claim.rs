@@ -95,11 +95,13 @@ impl<D: Disk> FileLog<D> {
             epoch,
             first: segments[0].header.first,
             tail: last.position,
-            bytes: segments.iter().map(|segment| segment.used.saturating_sub(HEADER_BYTES)).sum(),
+            bytes: segments.iter().map(Segment::frames_bytes).sum(),
             notices,
         };
         let (name, synced) = (name_of(manifest.newest), last.position);
-        self.held = Some(Held { manifest, segments, file, name, last, synced, unsynced_since: None });
+        let mut held = Held { manifest, segments, older_bytes: 0, file, name, last, synced, unsynced_since: None };
+        held.recount();
+        self.held = Some(held);
         self.keep_spares(0);
         Ok(claim)
     }

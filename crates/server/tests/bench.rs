@@ -1,0 +1,178 @@
+//! `jobyard bench` against the built server, in every protocol, and against servers that behave badly.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::thread;
+
+use support::{Ended, PATIENCE, Server, run_with};
+
+const PROTOCOLS: [&str; 5] = ["goqueue", "takeanumber", "masenko", "jobcentre", "workq"];
+
+/// A server with a listener for each protocol, and one for all.
+fn start() -> Server {
+    let addresses: Vec<_> = PROTOCOLS.iter().map(|name| format!("{name}://127.0.0.1:0")).collect();
+    let mut arguments: Vec<_> = addresses.iter().flat_map(|address| ["--listen", address]).collect();
+    arguments.extend(["--listen", "any://127.0.0.1:0"]);
+    Server::start(&arguments)
+}
+
+/// A figure of the line of JSON.
+fn figure(ended: &Ended, name: &str) -> f64 {
+    let (_, after) = ended.stdout.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{}", ended.stdout));
+    after.split([',', '}']).next().unwrap().parse().unwrap()
+}
+
+fn succeeded(ended: &Ended) {
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
+}
+
+/// All queues there are, with nothing ready, delayed or taken in any of them.
+fn check_queues_are_empty(server: &Server, queues: usize) {
+    let mut client = support::Peer::connect(server.place(PROTOCOLS.len()));
+    client.send("INFO\n");
+    let info = client.line();
+    let count = |text: &str| info.matches(text).count();
+    assert_eq!(count("{\"name\":\"bench-"), queues, "{info}");
+    assert_eq!(count("\"ready\":0,\"delayed\":0,\"to_ack\":0}"), queues, "{info}");
+}
+
+#[test]
+fn every_protocol_is_measured_and_nothing_is_left_behind() {
+    let server = start();
+    let mut queues = 0;
+    for address in &server.listening[..PROTOCOLS.len()] {
+        for depth in ["1", "8"] {
+            let ended =
+                run_with(&["bench", address, "--connections", "3", "--depth", depth, "--jobs", "100", "--json"]);
+            succeeded(&ended);
+            assert_eq!(figure(&ended, "cycles"), 100.0, "{}", ended.stdout);
+            assert_eq!(figure(&ended, "requests"), 300.0, "{}", ended.stdout);
+            assert!(figure(&ended, "requests_per_second") > 0.0, "{}", ended.stdout);
+            assert!(figure(&ended, "p99_us") >= figure(&ended, "p50_us"), "{}", ended.stdout);
+            assert!(figure(&ended, "generator_us_per_request") > 0.0, "{}", ended.stdout);
+            queues += 1;
+            check_queues_are_empty(&server, queues);
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn it_stops_when_the_time_is_over_with_every_job_finished() {
+    let server = start();
+    for address in &server.listening[..PROTOCOLS.len()] {
+        let ended = run_with(&["bench", address, "--depth", "3", "--seconds", "0.05", "--queues", "2", "--json"]);
+        succeeded(&ended);
+        assert!(figure(&ended, "seconds") >= 0.05, "{}", ended.stdout);
+        assert_eq!(figure(&ended, "requests"), 3.0 * figure(&ended, "cycles"), "{}", ended.stdout);
+    }
+    check_queues_are_empty(&server, 2 * PROTOCOLS.len());
+    server.stop();
+}
+
+#[test]
+fn more_connections_than_jobs_and_bodies_of_any_size() {
+    let server = start();
+    for (index, (address, least)) in server.listening.iter().zip(["0", "1", "2", "11", "0"]).enumerate() {
+        for body in [least, "100000"] {
+            let ended = run_with(&["bench", address, "--depth", "4", "--jobs", "5", "--body", body, "--json"]);
+            succeeded(&ended);
+            assert_eq!(figure(&ended, "requests"), 15.0, "{}", ended.stdout);
+        }
+        check_queues_are_empty(&server, 2 * (index + 1));
+    }
+    server.stop();
+}
+
+#[test]
+fn people_get_a_table() {
+    let server = start();
+    let ended = run_with(&["bench", &server.listening[3], "--connections", "2", "--jobs", "10"]);
+    succeeded(&ended);
+    let lines: Vec<_> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", ended.stdout);
+    assert!(lines[0].trim_start().starts_with("protocol  connections  depth"), "{}", lines[0]);
+    assert!(lines[1].trim_start().starts_with("jobcentre            2      1  64 B"), "{}", lines[1]);
+    server.stop();
+}
+
+fn refused(arguments: &[&str], code: i32, message: &str) {
+    let ended = run_with(&[&["bench"], arguments].concat());
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains(message), "{message}: {}", ended.stderr);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    refused(&["smtp://127.0.0.1:25"], 2, "unknown protocol 'smtp': expected goqueue, takeanumber");
+    refused(&["127.0.0.1:5627"], 2, "expected <protocol>://HOST:PORT");
+    refused(&["--connections", "0"], 2, "--connections");
+    refused(&["--depth", "0"], 2, "--depth");
+    refused(&["--seconds", "0"], 2, "expected 0.001 to 86400");
+    refused(&["--seconds", "NaN"], 2, "expected 0.001 to 86400");
+    refused(&["--seconds", "1", "--jobs", "1"], 2, "cannot be used with");
+    refused(&["--body", "3"], 2, "a jobcentre job has at least 11 bytes");
+    refused(&["--body", "1000000", "--connections", "1000", "--depth", "100"], 2, "more than 1 GiB");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    refused(&[&format!("workq://{free}")], 1, &format!("cannot connect to {free}: Connection refused"));
+    refused(&["workq://no-such-host.invalid:1"], 1, "cannot find the host 'no-such-host.invalid'");
+}
+
+/// A server that has these words for its first client, each when it has heard something, and then says no more.
+fn saying(words: &'static [&'static str]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut heard = [0; 4096];
+        for word in words {
+            assert!(client.read(&mut heard).unwrap() > 0);
+            client.write_all(word.as_bytes()).unwrap();
+        }
+        client.shutdown(Shutdown::Write).unwrap();
+        while client.read(&mut heard).is_ok_and(|len| len > 0) {}
+    });
+    place
+}
+
+#[test]
+fn an_answer_that_is_not_the_expected_one_ends_the_run_and_is_shown() {
+    let address = |words| format!("workq://{}", saying(words));
+    let one = |words, message| refused(&[&address(words), "--connections", "1"], 1, message);
+    one(&["HTTP/1.1 400\r\n"], "the server's answer to a greeting was \"HTTP/1.1 400\\r\\n\"");
+    one(&["-TIMEOUT\r\n", "-SERVER-ERROR full\r\n"], "the server's answer to a put was \"-SERVER-ERROR full\\r\\n\"");
+    one(&["-TIMEOUT\r\n", "+OK\r\n", "-TIMEOUT\r\n"], "the server's answer to a take was \"-TIMEOUT\\r\\n\"");
+    one(&["-TIMEOUT\r\n", "+OK\r\nbye\r\n"], "the server's answer to a take was \"bye\\r\\n\"");
+    one(&["-TIMEOUT\r\nhello\r\n"], "something that nobody asked for: \"hello\\r\\n\"");
+}
+
+#[test]
+fn a_server_that_hangs_up_ends_the_run() {
+    let address = |words| format!("workq://{}", saying(words));
+    let one = |words| refused(&[&address(words), "--connections", "1"], 1, "the server hung up with");
+    one(&[]);
+    one(&["-TIMEOUT\r\n"]);
+    one(&["-TIMEOUT\r\n", "+O"]);
+}
+
+#[test]
+fn a_client_of_one_protocol_is_not_fooled_by_another() {
+    let server = start();
+    for (index, other) in ["takeanumber", "masenko", "jobcentre", "workq", "masenko"].into_iter().enumerate() {
+        let address = format!("{other}://{}", server.place(index));
+        let ended = run_with(&["bench", &address, "--connections", "2", "--jobs", "2"]);
+        assert_eq!(ended.code, Some(1), "{other} to {}: {}", PROTOCOLS[index], ended.stderr);
+        assert!(ended.stderr.contains("answer to a greeting") || ended.stderr.contains("hung up"), "{}", ended.stderr);
+    }
+    // A word of goqueue's is no line, so a server of lines waits for more.
+    let address = format!("goqueue://{}", server.place(4));
+    refused(&[&address, "--connections", "2", "--timeout", "0.2"], 1, "no answer for 200ms: 2 connections wait");
+    server.stop();
+}
