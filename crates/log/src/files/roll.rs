@@ -80,7 +80,7 @@ impl<D: Disk> FileLog<D> {
 
     /// Makes a spare of a file that is no longer part of the log, or removes it.
     pub(super) fn let_go(&mut self, name: &str, bytes: u64) -> Result<(), LogError> {
-        if bytes != self.options.segment_bytes || !self.spares.wants() {
+        if bytes != self.options.segment_bytes || !self.spares.wants_old() {
             return volume::remove(&mut self.disk, name);
         }
         let spare = Spare { name: self.spares.new_name(), recycled: true };

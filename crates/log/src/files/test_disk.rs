@@ -80,6 +80,11 @@ impl TestDisk {
         self.0.borrow().files[name].borrow().clone()
     }
 
+    /// Tells a file from another one that has its name later.
+    pub fn identity(&self, name: &str) -> *const RefCell<Vec<u8>> {
+        Rc::as_ptr(&self.0.borrow().files[name])
+    }
+
     pub fn names(&self) -> Vec<String> {
         self.0.borrow().files.keys().cloned().collect()
     }
