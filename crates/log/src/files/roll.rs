@@ -65,7 +65,10 @@ impl<D: Disk> FileLog<D> {
         if count == 0 {
             return Ok(());
         }
+        // What is needed of the old segments was written anew to the newest: a power cut must not take both.
+        self.sync()?;
         // What the manifest names must be there: it lets go first.
+        let Some(held) = &self.held else { return Ok(()) };
         let manifest = Manifest { first: held.manifest.first + count as u64, proven: held.synced, ..held.manifest };
         self.write_manifest(&manifest)?;
         self.cursor = None;
