@@ -2,7 +2,10 @@
 //! may be using it meanwhile.
 
 mod backup;
+mod dump;
+mod jobs;
 pub mod salvage;
+mod stats;
 mod text;
 mod verify;
 mod walk;
@@ -17,7 +20,9 @@ use crate::cli::LogCommand;
 pub fn run(command: &LogCommand) -> Result<()> {
     let done = match command {
         LogCommand::Verify { directory } => verify::verify(directory, &mut stdout().lock()),
-        LogCommand::Dump { .. } | LogCommand::Stats { .. } => anyhow::bail!("not in this version"),
+        LogCommand::Dump { directory, jobs: false } => dump::dump(directory, &mut stdout().lock()),
+        LogCommand::Dump { directory, jobs: true } => jobs::jobs(directory, &mut stdout().lock()),
+        LogCommand::Stats { directory } => stats::stats(directory, &mut stdout().lock()),
         LogCommand::Backup { directory, destination } => backup::backup(directory, destination, &mut stdout().lock()),
     };
     match done {

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use jobyard_log::{Found, Moment, Position, Reader};
 
 use super::Out;
@@ -38,16 +38,15 @@ pub fn backup(from: &Path, to: &Path, out: Out<'_>) -> Result<()> {
             Err(Trouble::Other(error)) => return Err(error),
         }
     };
-    let Some((first, last, at)) = contents.batches else { bail!("{} holds nothing yet", from.display()) };
-    writeln!(
-        out,
-        "{}: {} ({first} to {last}) in {}, {}; up to {}",
-        to.display(),
-        count(last - first + 1, "batch"),
-        count(contents.files.len() as u64, "segment"),
-        size(contents.files.iter().map(|(_, bytes)| bytes).sum()),
-        date(at.wall_ms),
-    )?;
+    let segments = count(contents.files.len() as u64, "segment");
+    let bytes = size(contents.files.iter().map(|(_, bytes)| bytes).sum());
+    match contents.batches {
+        Some((first, last, at)) => {
+            let (batches, at) = (count(last - first + 1, "batch"), date(at.wall_ms));
+            writeln!(out, "{}: {batches} ({first} to {last}) in {segments}, {bytes}; up to {at}", to.display())?;
+        }
+        None => writeln!(out, "{}: no batches yet, in {segments}, {bytes}", to.display())?,
+    }
     Ok(())
 }
 

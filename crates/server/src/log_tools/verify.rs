@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use jobyard_log::{Found, Position};
+use jobyard_log::{Found, Hole, LogError, Position};
 
 use super::Out;
 use super::text::{count, size};
@@ -53,13 +53,24 @@ fn take_note(segments: &mut Vec<Segment>, found: &Found<'_>) {
             segment.batches = Some((segment.batches.map_or(position, |(first, _)| first), position));
             segment.bytes += entry.bytes;
         }
-        Found::Hole(hole) => segment(segments, &hole.file).notes.push(format!("DAMAGED: {}", hole.error)),
+        Found::Hole(hole) => segment(segments, &hole.file).notes.push(format!("DAMAGED {}", wrong_with(hole))),
         Found::Tail(cut) => {
             let note =
                 format!("the end at byte {} is unfinished ({}): the next start cuts it off", cut.offset, cut.damage);
             segment(segments, &cut.file).notes.push(note);
         }
     }
+}
+
+/// What is wrong, in a line that names the file already.
+fn wrong_with(hole: &Hole) -> String {
+    let what = match &hole.error {
+        LogError::Damaged { damage, .. } => damage.to_string(),
+        LogError::SegmentHeader { why, .. } => format!("the file {why}"),
+        LogError::MissingSegment { .. } => "the file is missing".to_owned(),
+        error => error.to_string(),
+    };
+    format!("at byte {}: {what}; {}", hole.offset, hole.loss)
 }
 
 /// The segment in this file. One that has lost its header was not announced.
@@ -84,28 +95,16 @@ fn line(segment: &Segment) -> String {
 fn conclude(segments: &[Segment], walked: &Walked, out: Out<'_>) -> Result<()> {
     let batches = segments.iter().filter_map(|segment| segment.batches).map(|(first, last)| last - first + 1).sum();
     let bytes = segments.iter().map(|segment| segment.bytes).sum();
-    let snapshot = walked.engine.snapshot();
+    let (jobs, queues) = walked.counts();
     if !walked.is_whole() {
-        let senseless = match walked.senseless.len() {
-            0 => String::new(),
-            some => format!("; {} that make no sense", count(some as u64, "batch")),
-        };
-        bail!(
-            "the log is damaged: {}{senseless}. 'jobyard serve --salvage' would start with {} in {}, and keep the damaged \
-             files aside",
-            walked.loss(),
-            count(snapshot.jobs.len() as u64, "job"),
-            count(snapshot.queues.len() as u64, "queue"),
-        );
+        bail!("the log is damaged. 'jobyard serve --salvage' {}", walked.prospect());
     }
     writeln!(
         out,
-        "ok: {} in {}, {}; {} in {}",
+        "ok: {} in {}, {}; {jobs} in {queues}",
         count(batches, "batch"),
         count(segments.len() as u64, "segment"),
         size(bytes),
-        count(snapshot.jobs.len() as u64, "job"),
-        count(snapshot.queues.len() as u64, "queue"),
     )?;
     Ok(())
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use jobyard_engine::{Engine, History, Limits};
 use jobyard_log::{Entry, Found, Hole, LogError, Loss, Manifest, Moment, ReadDisk, Reader};
 
+use super::text::count;
 use crate::disk::OsDirectory;
 use crate::serve::random_seed;
 
@@ -32,9 +33,31 @@ impl Walked {
         self.manifest.is_some() && self.holes.is_empty() && self.senseless.is_empty()
     }
 
-    /// What cannot be read.
-    pub fn loss(&self) -> Loss {
-        self.holes.iter().fold(Loss::default(), |loss, hole| loss.and(hole.loss))
+    /// What salvage would make of it, as the end of a sentence.
+    pub fn prospect(&self) -> String {
+        let (jobs, queues) = self.counts();
+        format!("would start with {jobs} in {queues} and lose what is damaged: {}", self.loss())
+    }
+
+    /// How many jobs and queues there are, in words.
+    pub fn counts(&self) -> (String, String) {
+        let (jobs, queues) = (self.engine.live_jobs().count(), self.engine.live_queues().count());
+        (count(jobs as u64, "job"), count(queues as u64, "queue"))
+    }
+
+    /// What cannot be read, in words.
+    pub fn loss(&self) -> String {
+        let mut losses = Vec::new();
+        if self.manifest.is_none() {
+            losses.push("the manifest".to_owned());
+        }
+        if !self.holes.is_empty() {
+            losses.push(self.holes.iter().fold(Loss::default(), |loss, hole| loss.and(hole.loss)).to_string());
+        }
+        if !self.senseless.is_empty() {
+            losses.push(format!("{} with records that make no sense", count(self.senseless.len() as u64, "batch")));
+        }
+        losses.join("; ")
     }
 }
 
@@ -54,20 +77,21 @@ pub fn walk<D: ReadDisk>(
         holes: Vec::new(),
         senseless: Vec::new(),
     };
-    walked.engine.begin_stretch();
     let mut history = history;
     while let Some(found) = reader.next()? {
         each(&found, &walked.engine)?;
         match found {
-            Found::Segment(facts) if history.is_none() => {
-                history = Some(if facts.header.first > 1 { History::Rest } else { History::Whole });
+            Found::Segment(facts) => {
+                walked.engine.begin_stretch();
+                let fits = if facts.header.first > 1 { History::Rest } else { History::Whole };
+                history.get_or_insert(fits);
             }
             Found::Batch(entry) => walked.replay(&entry, history.unwrap_or(History::Damaged)),
             Found::Hole(hole) => {
                 walked.holes.push(hole);
                 history = Some(History::Damaged);
             }
-            Found::Segment(_) | Found::Tail(_) => {}
+            Found::Tail(_) => {}
         }
     }
     Ok(walked)
@@ -76,6 +100,10 @@ pub fn walk<D: ReadDisk>(
 impl Walked {
     fn replay(&mut self, entry: &Entry<'_>, history: History) {
         self.last = Some(entry.batch.at);
+        if self.engine.stretches() == 0 {
+            // A segment that has lost its header.
+            self.engine.begin_stretch();
+        }
         // Behind what makes no sense, nothing has to.
         let history = if self.senseless.is_empty() { history } else { History::Damaged };
         if self.engine.replay(entry.batch.payload, history).is_err() {
