@@ -105,6 +105,8 @@ struct Held<F> {
     manifest: Manifest,
     /// All segments; the last is the newest.
     segments: VecDeque<Segment>,
+    /// What the frames of those before the newest take.
+    older_bytes: u64,
     /// The newest segment's file.
     file: F,
     /// That file's name.
@@ -127,9 +129,22 @@ struct Segment {
     used: u64,
 }
 
+impl Segment {
+    /// What its frames take.
+    fn frames_bytes(&self) -> u64 {
+        self.used.saturating_sub(HEADER_BYTES)
+    }
+}
+
 impl<F> Held<F> {
     fn newest(&self) -> &Segment {
         self.segments.back().expect("a log has at least one segment")
+    }
+
+    /// Segments have come, gone or been read: what they take is counted anew.
+    fn recount(&mut self) {
+        let older = self.segments.len().saturating_sub(1);
+        self.older_bytes = self.segments.iter().take(older).map(Segment::frames_bytes).sum();
     }
 
     fn newest_mut(&mut self) -> &mut Segment {
@@ -139,7 +154,7 @@ impl<F> Held<F> {
 
 impl<D: Disk> FileLog<D> {
     /// The largest buffer that is kept from batch to batch.
-    const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
+    const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
     /// A log in this directory. Nothing is read or written before it is claimed.
     pub fn open(disk: D, options: Options) -> Self {
@@ -307,7 +322,7 @@ impl<D: Disk> Log for FileLog<D> {
         };
         let newest = held.newest();
         Extent {
-            bytes: held.segments.iter().map(|segment| segment.used.saturating_sub(HEADER_BYTES)).sum(),
+            bytes: held.older_bytes + newest.frames_bytes(),
             segment_bytes,
             newest_from: newest.header.first,
             room: newest.bytes.saturating_sub(newest.used) + self.spares.room(),
@@ -319,7 +334,7 @@ impl<D: Disk> Log for FileLog<D> {
         let at = Moment { engine_ms, ..Moment::default() };
         self.attempt(|log| log.sync_if_due(at))?;
         self.keep_spares(engine_ms);
-        [self.sync_due(), self.spares.retry_due()].into_iter().flatten().min()
+        [self.sync_due(), self.spares.due(engine_ms)].into_iter().flatten().min()
     }
 
     fn close(&mut self) {

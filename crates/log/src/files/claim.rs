@@ -44,13 +44,12 @@ impl<D: Disk> FileLog<D> {
 
     /// Makes a new log, unless there are segments of one.
     fn found(&mut self, names: &[String]) -> Result<Manifest, LogError> {
-        for name in names {
-            match id_of(name) {
-                // The manifest comes last: what was made before is in the way of nothing.
-                Some(1) if self.is_unused(name)? => volume::remove(&mut self.disk, name)?,
-                Some(_) => return Err(LogError::MissingManifest { segment: name.clone() }),
-                None => {}
-            }
+        let segments: Vec<_> = names.iter().filter(|name| id_of(name).is_some()).collect();
+        match segments[..] {
+            [] => {}
+            // A crash may come before the manifest, which is made last.
+            [name] if id_of(name) == Some(1) && self.is_unused(name)? => volume::remove(&mut self.disk, name)?,
+            [name, ..] => return Err(LogError::MissingManifest { segment: name.clone() }),
         }
         let (id, salt, format) = (1, self.options.salt_for_new, CURRENT.version);
         let new_name = new_name_of(id);
@@ -96,11 +95,13 @@ impl<D: Disk> FileLog<D> {
             epoch,
             first: segments[0].header.first,
             tail: last.position,
-            bytes: segments.iter().map(|segment| segment.used.saturating_sub(HEADER_BYTES)).sum(),
+            bytes: segments.iter().map(Segment::frames_bytes).sum(),
             notices,
         };
         let (name, synced) = (name_of(manifest.newest), last.position);
-        self.held = Some(Held { manifest, segments, file, name, last, synced, unsynced_since: None });
+        let mut held = Held { manifest, segments, older_bytes: 0, file, name, last, synced, unsynced_since: None };
+        held.recount();
+        self.held = Some(held);
         self.keep_spares(0);
         Ok(claim)
     }

@@ -69,6 +69,7 @@ fn read_on<D: Disk>(
         {
             follows_on(&cursor, &next)?;
             held.segments[cursor.index].used = cursor.scan.offset();
+            held.recount();
             cursor.index += 1;
             cursor.scan = begin(disk, held, cursor.index)?;
             continue;

@@ -22,12 +22,19 @@ pub(crate) struct Scan<F> {
     base: u64,
     /// Where in the window the next frame begins.
     at: usize,
+    /// Whether what the disk cannot read is damage like any other.
+    forgiving: bool,
 }
 
 impl<F: ReadFile> Scan<F> {
     pub fn new(file: F, name: String, offset: u64, format: Format, salt: u64) -> Result<Self, LogError> {
         let bytes = volume::bytes(&file, &name)?;
-        Ok(Scan { file, name, bytes, format, salt, window: Vec::new(), base: offset, at: 0 })
+        Ok(Scan { file, name, bytes, format, salt, window: Vec::new(), base: offset, at: 0, forgiving: false })
+    }
+
+    /// What the disk cannot read is from now on damage like any other.
+    pub fn forgiving(self) -> Self {
+        Scan { forgiving: true, ..self }
     }
 
     /// Where in the file the next frame begins.
@@ -71,7 +78,11 @@ impl<F: ReadFile> Scan<F> {
 
     /// What follows, to the end of the file.
     pub fn rest(&self) -> Result<Vec<u8>, LogError> {
-        volume::read_rest(&self.file, &self.name, self.offset())
+        let left = usize::try_from(self.bytes.saturating_sub(self.offset())).unwrap_or(usize::MAX);
+        let mut rest = vec![0; left];
+        let there = self.read(self.offset(), &mut rest)?;
+        rest.truncate(there);
+        Ok(rest)
     }
 
     /// Has so many bytes in the window, unless the file ends before.
@@ -87,8 +98,17 @@ impl<F: ReadFile> Scan<F> {
         let target = wanted.max(WINDOW_BYTES).min(left).max(there);
         self.window.resize(target, 0);
         self.window.shrink_to(target.max(WINDOW_BYTES));
-        let more = volume::read(&self.file, &self.name, self.base + there as u64, &mut self.window[there..])?;
+        let mut window = std::mem::take(&mut self.window);
+        let more = self.read(self.base + there as u64, &mut window[there..])?;
+        self.window = window;
         self.window.truncate(there + more);
         Ok(())
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, LogError> {
+        if self.forgiving {
+            return Ok(volume::read_what_can_be(&self.file, offset, into));
+        }
+        volume::read(&self.file, &self.name, offset, into)
     }
 }

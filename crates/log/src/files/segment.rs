@@ -84,6 +84,13 @@ impl SegmentHeader {
         SegmentHeader::from_block(&block[..there]).map_err(|why| wrong(name, why))
     }
 
+    /// As [`SegmentHeader::read`], but what the disk cannot read is damage like any other.
+    pub(crate) fn read_what_can_be<F: ReadFile>(file: &F, name: &str) -> Result<SegmentHeader, LogError> {
+        let mut block = [0; HEADER_LEN];
+        let there = volume::read_what_can_be(file, 0, &mut block);
+        SegmentHeader::from_block(&block[..there]).map_err(|why| wrong(name, why))
+    }
+
     /// Whether it is the header of this segment of the log.
     pub(crate) fn check(&self, format: u32, salt: u64, id: u64) -> Result<(), LogError> {
         let name = name_of(id);

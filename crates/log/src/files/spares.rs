@@ -9,6 +9,9 @@ use crate::error::LogError;
 /// How long to wait before a spare that could not be made is tried again.
 const RETRY_MS: u64 = 1000;
 
+/// So often is looked whether a spare is ready, while nothing else happens.
+const LOOK_MS: u64 = 20;
+
 /// A file as long as a segment that is none yet.
 #[derive(Debug)]
 pub(super) struct Spare {
@@ -52,8 +55,9 @@ impl Spares {
         spares as u64 * self.capacity()
     }
 
-    pub fn retry_due(&self) -> Option<u64> {
-        if self.coming.is_some() { None } else { self.retry_at }
+    /// When it is to be looked whether the spare that is being made is there, or when to try again.
+    pub fn due(&self, engine_ms: u64) -> Option<u64> {
+        if self.coming.is_some() { Some(engine_ms.saturating_add(LOOK_MS)) } else { self.retry_at }
     }
 
     /// A name that no spare has.

@@ -155,7 +155,8 @@ fn look_behind(rest: &[u8], place: &Place) -> Behind {
 /// Every place at which the salt stands.
 fn salts(bytes: &[u8], salt: u64) -> impl Iterator<Item = usize> {
     let salt = salt.to_le_bytes();
-    bytes.windows(salt.len()).enumerate().filter(move |(_, window)| *window == salt).map(|(at, _)| at)
+    let begins = bytes.iter().enumerate().filter(move |(_, byte)| **byte == salt[0]);
+    begins.map(|(at, _)| at).filter(move |at| bytes[*at..].starts_with(&salt))
 }
 
 fn loss_of(proven: Position, seen: &Behind, rest: &[u8], place: &Place) -> Loss {

@@ -14,6 +14,8 @@ pub(super) struct State {
     pub operations: usize,
     /// Which operation fails.
     pub fails_at: Option<(usize, io::ErrorKind)>,
+    /// Bytes of a file that cannot be read, from and to.
+    pub unreadable: Option<(String, u64, u64)>,
     /// Whether that operation does its work, a write half of it, before it fails.
     pub fails_late: bool,
     /// At most so many bytes are written at once.
@@ -36,6 +38,7 @@ pub(super) struct TestDisk(Rc<RefCell<State>>);
 #[derive(Clone, Debug)]
 pub(super) struct TestFile {
     disk: TestDisk,
+    name: String,
     bytes: Rc<RefCell<Vec<u8>>>,
 }
 
@@ -46,6 +49,7 @@ impl TestDisk {
             operations: 0,
             fails_at: None,
             fails_late: false,
+            unreadable: None,
             write_bytes_max: usize::MAX,
             room: usize::MAX,
             syncs: 0,
@@ -126,14 +130,14 @@ impl Disk for TestDisk {
 
     fn open(&mut self, name: &str) -> io::Result<TestFile> {
         self.step()??;
-        Ok(TestFile { disk: self.clone(), bytes: self.file(name)? })
+        Ok(TestFile { disk: self.clone(), name: name.into(), bytes: self.file(name)? })
     }
 
     fn create(&mut self, name: &str) -> io::Result<TestFile> {
         let end = self.step()?;
         self.put(name, &[]);
         end?;
-        Ok(TestFile { disk: self.clone(), bytes: self.file(name)? })
+        Ok(TestFile { disk: self.clone(), name: name.into(), bytes: self.file(name)? })
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
@@ -186,6 +190,13 @@ impl DiskFile for TestFile {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.disk.step()??;
+        if let Some((name, from, to)) = &self.disk.state().unreadable
+            && *name == self.name
+            && offset < *to
+            && offset + into.len() as u64 > *from
+        {
+            return Err(io::ErrorKind::Other.into());
+        }
         let bytes = self.bytes.borrow();
         let from = usize::try_from(offset).unwrap().min(bytes.len());
         let some = into.len().min(bytes.len() - from);

@@ -64,7 +64,10 @@ impl<F: DiskFile> ReadFile for F {
 const DIRECTORY: &str = "the data directory";
 
 pub(crate) fn names<D: ReadDisk>(disk: &D) -> Result<Vec<String>, LogError> {
-    disk.names().map_err(|error| LogError::disk("read", DIRECTORY, &error))
+    let mut names = disk.names().map_err(|error| LogError::disk("read", DIRECTORY, &error))?;
+    // What is done first must not depend on the order in which a disk keeps names.
+    names.sort_unstable();
+    Ok(names)
 }
 
 pub(crate) fn open<D: ReadDisk>(disk: &mut D, name: &str) -> Result<D::File, LogError> {
@@ -111,6 +114,35 @@ pub(crate) fn read<F: ReadFile>(file: &F, name: &str, offset: u64, into: &mut [u
         }
     }
     Ok(filled)
+}
+
+/// As [`read`], but what the disk cannot read is taken for zeros, block by block.
+pub(crate) fn read_what_can_be<F: ReadFile>(file: &F, offset: u64, into: &mut [u8]) -> usize {
+    const BLOCK_BYTES: u64 = 4096;
+    let Ok(bytes) = file.bytes() else { return 0 };
+    let left = usize::try_from(bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let wanted = into.len().min(left);
+    let mut filled = 0;
+    while filled < wanted {
+        match file.read_at(offset + filled as u64, &mut into[filled..wanted]) {
+            Ok(0) => break,
+            Ok(some) => filled += some,
+            Err(_) => {
+                let at = offset + filled as u64;
+                let block = usize::try_from(BLOCK_BYTES - at % BLOCK_BYTES).unwrap_or(1).min(wanted - filled);
+                // Of a large read only one block may be bad.
+                let one = &mut into[filled..filled + block];
+                match file.read_at(at, one) {
+                    Ok(some) if some > 0 => filled += some,
+                    _ => {
+                        one.fill(0);
+                        filled += block;
+                    }
+                }
+            }
+        }
+    }
+    filled
 }
 
 /// Reads from `offset` on to the file's end.

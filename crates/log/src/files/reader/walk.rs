@@ -170,7 +170,8 @@ impl<F: ReadFile> Walk<F> {
             self.open_hole(name.clone(), 0, LogError::MissingSegment { file: name });
             return Ok(Step::Again);
         };
-        let header = match SegmentHeader::read(&file, &name).and_then(|header| self.check(&header, id).map(|()| header))
+        let header = match SegmentHeader::read_what_can_be(&file, &name)
+            .and_then(|header| self.check(&header, id).map(|()| header))
         {
             Ok(header) => Some(header),
             Err(error @ LogError::SegmentHeader { .. }) => {
@@ -183,7 +184,7 @@ impl<F: ReadFile> Walk<F> {
         let version = header.map_or_else(|| self.manifest.as_ref().map_or(CURRENT.version, |m| m.format), |h| h.format);
         let format = known(version, self.older)?;
         let Some(salt) = self.salt else { return Ok(Step::Again) };
-        let scan = Scan::new(file, name, HEADER_BYTES, format, salt)?;
+        let scan = Scan::new(file, name, HEADER_BYTES, format, salt)?.forgiving();
         if let Some(header) = header {
             self.join(&scan.name, &header);
             let facts = SegmentFacts { file: scan.name.clone(), bytes: scan.bytes, header };
@@ -209,7 +210,7 @@ impl<F: ReadFile> Walk<F> {
         let Some(&id) = self.ids.last() else { return Ok(None) };
         let name = name_of(id);
         let Some(file) = volume::open_if_there(disk, &name)? else { return Ok(None) };
-        match SegmentHeader::read(&file, &name) {
+        match SegmentHeader::read_what_can_be(&file, &name) {
             Ok(header) if self.check(&header, id).is_ok() => Ok(Some(header.first)),
             Ok(_) | Err(LogError::SegmentHeader { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -272,7 +273,7 @@ impl<F: ReadFile> Walk<F> {
 
     /// Looks for the next frame that is whole. If there is none in this segment, the hole goes on.
     fn seek(&mut self) -> Result<Step, LogError> {
-        let from = self.expected().unwrap_or(0);
+        let from = self.expected().unwrap_or(1);
         let Some(current) = &mut self.current else { return Ok(Step::Again) };
         let rest = current.scan.rest()?;
         let found = tail::first_whole(&rest, current.format, current.salt, from);
@@ -334,7 +335,7 @@ fn any_salt<D: ReadDisk>(disk: &mut D, ids: &[u64]) -> Result<Option<u64>, LogEr
     for id in ids.iter().rev() {
         let name = name_of(*id);
         let Some(file) = volume::open_if_there(disk, &name)? else { continue };
-        match SegmentHeader::read(&file, &name) {
+        match SegmentHeader::read_what_can_be(&file, &name) {
             Ok(header) => return Ok(Some(header.salt)),
             Err(LogError::SegmentHeader { .. }) => {}
             Err(error) => return Err(error),

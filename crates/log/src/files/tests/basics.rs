@@ -1,7 +1,7 @@
 //! Appending, reading back, rolling, truncating, restarting.
 
 use super::*;
-use crate::files::segment::name_of;
+use crate::files::segment::{HEADER_BYTES, name_of};
 
 #[test]
 fn a_fresh_log_is_empty_and_takes_batches() {
@@ -176,4 +176,46 @@ fn short_writes_are_continued() {
     disk.state().write_bytes_max = 0;
     assert_eq!(submit(&mut log, 1, 21, b"nothing is taken"), Completion::Unknown);
     assert!(log.trouble().unwrap().contains("could not write to 0000"), "{:?}", log.trouble());
+}
+
+#[test]
+fn each_segment_is_read_once() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=100);
+    log.close();
+    let (mut log, claim) = claimed(&disk, options());
+    let before = disk.state().read_bytes;
+    let mut next = Some(1);
+    while let Some(from) = next {
+        next = log.replay(from, 1, &mut |_| ()).unwrap();
+    }
+    let segments = claim.bytes / (SEGMENT_BYTES - HEADER_BYTES) + 1;
+    assert!(disk.state().read_bytes - before <= usize::try_from(segments * SEGMENT_BYTES).unwrap());
+}
+
+#[test]
+fn a_batch_costs_no_allocation_and_a_huge_one_is_not_kept() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=3);
+    let buffer = log.buffer.as_ptr();
+    append(&mut log, 1, 4..=40);
+    assert_eq!(log.buffer.as_ptr(), buffer);
+    assert_eq!(submit(&mut log, 1, 41, &vec![1; 5 * 1024 * 1024]), Completion::Durable(41));
+    assert!(log.buffer.capacity() < 1024 * 1024);
+    append(&mut log, 1, 42..=43);
+}
+
+#[test]
+fn a_crash_in_the_very_first_start_is_in_the_way_of_nothing() {
+    let disk = TestDisk::new();
+    claimed(&disk, options());
+    disk.remove_now("manifest");
+    assert_eq!(recovered(&disk).unwrap().0.epoch, 1);
+    disk.remove_now("manifest");
+    disk.put(&name_of(2), &[0; 5096]);
+    let before = disk.contents();
+    assert_eq!(recovered(&disk), Err(LogError::MissingManifest { segment: name_of(1) }));
+    assert_eq!(disk.contents(), before);
 }

@@ -229,3 +229,24 @@ fn segments_that_do_not_belong_together_are_noticed() {
     let LogError::Damaged { file, damage, .. } = recovered(&disk).unwrap_err() else { panic!() };
     assert_eq!((file, damage), (name_of(3), Damage::Chain));
 }
+
+#[test]
+fn what_the_disk_cannot_read_is_damage_like_any_other() {
+    // Segments of more than one block.
+    let large = || Options { segment_bytes: 40_000, ..options() };
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, large());
+    append(&mut log, 1, 1..=250);
+    disk.state().unreadable = Some((name_of(1), 8192, 12_288));
+    let block = seen(&disk);
+    assert_eq!(block.holes.len(), 1);
+    let (_, _, from, to, _) = block.holes[0];
+    assert!(to - from < 40, "{:?}", block.holes);
+    assert_eq!(block.batches, (1..from).chain(to + 1..=250).collect::<Vec<_>>());
+    let mut again = open(&disk.copy(), large());
+    again.disk().state().unreadable = Some((name_of(1), 8192, 12_288));
+    again.claim(0).unwrap();
+    assert!(matches!(read(&mut again), Err(LogError::Disk { .. })), "a server does not go on");
+    disk.state().unreadable = Some((name_of(1), 0, 4096));
+    assert_eq!(seen(&disk).batches, positions(1..=250));
+}
