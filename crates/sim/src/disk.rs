@@ -91,10 +91,7 @@ impl SimDisk {
     /// A disk that holds this, all of it durable.
     #[must_use]
     pub fn from_image(image: &Image) -> Self {
-        let disk = SimDisk::default();
-        let history = History { start: image.clone(), operations: Vec::new() };
-        (disk.machine().history, disk.machine().state) = (history, State::from_image(image));
-        disk
+        SimDisk::from_state(State::from_image(image))
     }
 
     /// What it held at first, and all that was done to it.
@@ -168,6 +165,11 @@ impl SimDisk {
     /// A file is prepared after [`Disk::prepared`] has said nothing so many times.
     pub fn set_prepare_polls(&self, polls: u32) {
         self.machine().prepare_polls = polls;
+    }
+
+    fn from_state(state: State) -> Self {
+        let history = History { start: state.clone(), operations: Vec::new() };
+        SimDisk(Rc::new(RefCell::new(Machine { history, state, ..Machine::default() })))
     }
 
     fn machine(&self) -> RefMut<'_, Machine> {

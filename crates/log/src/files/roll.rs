@@ -66,6 +66,9 @@ impl<D: Disk> FileLog<D> {
         if count == 0 {
             return Ok(());
         }
+        // What stands in for the dropped may not have been synced yet.
+        self.sync()?;
+        let Some(held) = &self.held else { return Ok(()) };
         // What the manifest names must be there: it lets go first.
         let manifest = Manifest { first: held.manifest.first + count as u64, proven: held.synced, ..held.manifest };
         self.write_manifest(&manifest)?;

@@ -294,6 +294,8 @@ fn a_walk_sees_what_the_disk_was_at_each_moment() {
             steps += 1;
         }
         assert_eq!((walk.crash(Crash::Lost), walk.crash(Crash::Garbage(7)), walk.tears()), (lost, garbage, tears));
+        assert_eq!(walk.disk().crash(Crash::Lost), walk.crash(Crash::Lost));
+        assert_eq!(walk.disk().history().walk().crash(Crash::Garbage(7)), walk.crash(Crash::Garbage(7)));
     }
     assert!(walk.step().is_none() && !walk.is_settled());
     let again = SimDisk::from_image(&disk.crash(Crash::Kill));

@@ -15,6 +15,36 @@ const STILL_JOBS: usize = 12;
 const LIVING_MAX: usize = 90;
 const CLIENTS: usize = 12;
 
+/// What must have been answered at least once.
+const LABELS: [&str; 26] = [
+    "goqueue ADD",
+    "goqueue DELETE",
+    "goqueue DELETE: no",
+    "goqueue RESERVE",
+    "goqueue RESERVE: no",
+    "jobcentre abort",
+    "jobcentre delete",
+    "jobcentre get",
+    "jobcentre put",
+    "masenko ACK",
+    "masenko ATOMIC",
+    "masenko ATOMIC: no",
+    "masenko FETCH",
+    "masenko NACK",
+    "masenko PUSH",
+    "takeanumber ADD",
+    "takeanumber DONE",
+    "takeanumber RESERVE",
+    "takeanumber RETRY",
+    "takeanumber RETRY: no",
+    "workq add",
+    "workq complete",
+    "workq delete",
+    "workq fail",
+    "workq run",
+    "workq schedule",
+];
+
 /// Clients at work.
 pub struct Workload {
     pub world: World,
@@ -79,6 +109,21 @@ impl Workload {
         let listener = if self.one_in(3) { LISTENERS.len() - 1 } else { speaks.listener() };
         let id = self.world.connect(listener);
         self.clients.push(Client { id, speaks, pending: None, holds: Vec::new() });
+    }
+
+    /// Works until so many commands were asked.
+    pub fn work_until(&mut self, commands: usize) {
+        while self.commands < commands {
+            self.round();
+            assert!(self.world.is_running(), "the server ended: {:?}", self.world.failure);
+        }
+    }
+
+    /// Fails unless every command was carried out, and every refusal met that belongs to the work.
+    pub fn check_variety(&self) {
+        for label in LABELS {
+            assert!(self.tally.contains_key(label), "never: {label}; but {:?}", self.tally);
+        }
     }
 
     /// A few clients ask, and hear; then some time may pass. Ends early if the server does.

@@ -90,7 +90,7 @@ impl World {
     /// Starts the server on what the disk holds.
     pub fn start(&mut self) -> Result<(), String> {
         let log = FileLog::open(self.disk.clone(), self.options.clone());
-        let recorder = Recorder::new(log, Rc::clone(&self.notes));
+        let recorder = Recorder::new(log, self.options.sync, Rc::clone(&self.notes));
         let broker = Broker::open(config(), recorder, self.clock).map_err(|error| error.to_string())?;
         self.broker = Some(Box::new(broker));
         self.failure = None;
