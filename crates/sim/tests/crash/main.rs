@@ -1,6 +1,7 @@
 //! A server can be cut off anywhere: what it told is there when it starts again, and what it undid does not come back.
 
 mod cuts;
+mod faults;
 mod ledger;
 mod record;
 mod recover;
