@@ -36,7 +36,6 @@ impl<D: Disk> FileLog<D> {
         let Some(held) = &mut self.held else { return Ok(()) };
         held.manifest = manifest;
         held.segments.push_back(Segment { header, bytes, used: HEADER_BYTES });
-        held.recount();
         held.file = file;
         held.name = name_of(id);
         self.keep_spares(engine_ms);
@@ -66,17 +65,16 @@ impl<D: Disk> FileLog<D> {
         if count == 0 {
             return Ok(());
         }
-        // What stands in for the dropped may not have been synced yet.
+        // What is needed of the old segments was written anew to the newest: a power cut must not take both.
         self.sync()?;
-        let Some(held) = &self.held else { return Ok(()) };
         // What the manifest names must be there: it lets go first.
+        let Some(held) = &self.held else { return Ok(()) };
         let manifest = Manifest { first: held.manifest.first + count as u64, proven: held.synced, ..held.manifest };
         self.write_manifest(&manifest)?;
         self.cursor = None;
         let Some(held) = &mut self.held else { return Ok(()) };
         held.manifest = manifest;
         let dropped: Vec<Segment> = held.segments.drain(..count).collect();
-        held.recount();
         for segment in dropped {
             self.let_go(&name_of(segment.header.id), segment.bytes)?;
         }
@@ -85,7 +83,7 @@ impl<D: Disk> FileLog<D> {
 
     /// Makes a spare of a file that is no longer part of the log, or removes it.
     pub(super) fn let_go(&mut self, name: &str, bytes: u64) -> Result<(), LogError> {
-        if bytes != self.options.segment_bytes || !self.spares.wants() {
+        if bytes != self.options.segment_bytes || !self.spares.wants_old() {
             return volume::remove(&mut self.disk, name);
         }
         let spare = Spare { name: self.spares.new_name(), recycled: true };
