@@ -269,6 +269,11 @@ impl<L: Log> Broker<L> {
         &self.commit.log
     }
 
+    /// The log, to be tampered with.
+    pub fn log_mut(&mut self) -> &mut L {
+        &mut self.commit.log
+    }
+
     /// The log, of which the broker lets go as it is.
     #[must_use]
     pub fn into_log(self) -> L {

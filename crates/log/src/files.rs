@@ -65,10 +65,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual: segments of 16 MiB, each batch synced, a reserve of two segments.
+    /// The usual: segments of 32 MiB, each batch synced, a reserve of two segments.
     #[must_use]
     pub fn new(salt_for_new: u64) -> Self {
-        let segment_bytes = 16 * 1024 * 1024;
+        let segment_bytes = 32 * 1024 * 1024;
         Options { segment_bytes, sync: SyncMode::Always, salt_for_new, reserve_segments: 2, older: &[] }
     }
 

@@ -323,6 +323,13 @@ impl World for SimWorld {
         self.restart()
     }
 
+    fn fill_disk(&mut self, full: bool) -> Result<(), Trouble> {
+        if let Server::Runs(broker) = &mut self.server {
+            broker.log_mut().fill_up(full);
+        }
+        Ok(())
+    }
+
     fn drain(&mut self) -> Result<(), Trouble> {
         self.events.push(Event::Drain);
         Ok(())
