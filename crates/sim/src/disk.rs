@@ -77,6 +77,7 @@ struct Machine {
     capacity_bytes: Option<u64>,
     prepare_polls: u32,
     preparing: Option<Preparing>,
+    struck: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -112,6 +113,13 @@ impl SimDisk {
         self.look().state.crash(crash)
     }
 
+    /// A disk of its own, as the next process finds it when this one was killed: all is there, and what was not synced still
+    /// is not.
+    #[must_use]
+    pub fn killed(&self) -> SimDisk {
+        SimDisk::from_state(self.look().state.clone())
+    }
+
     /// After how many of its bytes the last write that is not synced may be torn.
     #[must_use]
     pub fn tears(&self) -> Vec<usize> {
@@ -134,6 +142,12 @@ impl SimDisk {
     #[must_use]
     pub fn read(&self) -> u64 {
         self.look().read
+    }
+
+    /// Of which kinds, by their names in [`Operation::KINDS`], the operations were that failed or were cut short.
+    #[must_use]
+    pub fn struck(&self) -> Vec<&'static str> {
+        self.look().struck.clone()
     }
 
     /// How much room all files take.
@@ -182,17 +196,19 @@ impl SimDisk {
 }
 
 impl Machine {
-    /// Something is tried: whether it fails.
-    fn fault(&mut self) -> Option<Fault> {
+    /// An operation of this kind is tried: whether it fails.
+    fn fault(&mut self, kind: &'static str) -> Option<Fault> {
         let number = self.tried;
         self.tried += 1;
         let from = self.faults_from.filter(|(from, _)| number >= *from).map(|(_, fault)| fault);
-        self.faults.get(&number).copied().or(from)
+        let fault = self.faults.get(&number).copied().or(from);
+        self.struck.extend(fault.map(|_| kind));
+        fault
     }
 
     /// Something is tried that cannot be done by halves.
-    fn attempt(&mut self) -> io::Result<()> {
-        self.fault().map_or(Ok(()), Fault::error)
+    fn attempt(&mut self, kind: &'static str) -> io::Result<()> {
+        self.fault(kind).map_or(Ok(()), Fault::error)
     }
 
     fn attempt_read(&mut self) -> io::Result<()> {
@@ -244,7 +260,7 @@ impl Machine {
     }
 
     fn write(&mut self, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        let fault = self.fault();
+        let fault = self.fault("write");
         let mut count = self.fitting(file, offset, bytes.len());
         if count == 0 && !bytes.is_empty() {
             return Err(no_room());
@@ -263,7 +279,7 @@ impl Machine {
 
     fn prepare(&mut self, name: &str, bytes: u64) {
         assert!(self.preparing.is_none(), "one file is prepared at a time");
-        let fault = self.fault().filter(|fault| !matches!(fault, Fault::Short(_)));
+        let fault = self.fault("prepare").filter(|fault| !matches!(fault, Fault::Short(_)));
         let full = (bytes > self.room()).then_some(Fault::Full);
         let file = self.state.files.len();
         let fault = full.or(fault);
@@ -326,14 +342,14 @@ impl Disk for SimDisk {
     }
 
     fn create(&mut self, name: &str) -> io::Result<SimFile> {
-        self.machine().attempt()?;
+        self.machine().attempt("create")?;
         let file = self.machine().create(name);
         Ok(SimFile { disk: self.clone(), file })
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         let mut machine = self.machine();
-        machine.attempt()?;
+        machine.attempt("rename")?;
         machine.find(from)?;
         machine.happens(Operation::Rename { from: from.to_owned(), to: to.to_owned() });
         Ok(())
@@ -341,7 +357,7 @@ impl Disk for SimDisk {
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
         let mut machine = self.machine();
-        machine.attempt()?;
+        machine.attempt("remove")?;
         machine.find(name)?;
         machine.happens(Operation::Remove { name: name.to_owned() });
         Ok(())
@@ -349,7 +365,7 @@ impl Disk for SimDisk {
 
     fn sync_directory(&mut self) -> io::Result<()> {
         let mut machine = self.machine();
-        machine.attempt()?;
+        machine.attempt("sync of the directory")?;
         machine.happens(Operation::SyncDirectory);
         Ok(())
     }
@@ -386,7 +402,7 @@ impl DiskFile for SimFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut machine = self.disk.machine();
         let file = self.file;
-        let attempt = machine.attempt();
+        let attempt = machine.attempt("sync");
         machine.happens(if attempt.is_ok() { Operation::Sync { file } } else { Operation::SyncFailed { file } });
         attempt
     }

@@ -208,6 +208,7 @@ fn what_fails_changes_nothing() {
     ];
     assert!(errors.iter().all(|error| error.as_ref().is_err_and(|error| error.raw_os_error() == Some(28))));
     assert_eq!((disk.operations(), disk.tried()), (before, 9));
+    assert_eq!(disk.struck(), ["create", "rename", "remove", "sync of the directory", "write"]);
     disk.fail_read(disk.read() + 1, Fault::Broken);
     assert_eq!(disk.list().unwrap(), ["a"]);
     assert!(file.bytes().is_err());

@@ -142,7 +142,7 @@ impl Workload {
             self.world.pass(ms as u64);
             self.hear();
         }
-        if self.one_in(40) {
+        if self.one_in(40) && self.world.is_running() {
             let client = self.clients.swap_remove(0);
             self.world.leave(client.id);
             self.connect(client.speaks);
