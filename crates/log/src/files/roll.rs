@@ -36,6 +36,7 @@ impl<D: Disk> FileLog<D> {
         let Some(held) = &mut self.held else { return Ok(()) };
         held.manifest = manifest;
         held.segments.push_back(Segment { header, bytes, used: HEADER_BYTES });
+        held.recount();
         held.file = file;
         held.name = name_of(id);
         self.keep_spares(engine_ms);
@@ -75,6 +76,7 @@ impl<D: Disk> FileLog<D> {
         let Some(held) = &mut self.held else { return Ok(()) };
         held.manifest = manifest;
         let dropped: Vec<Segment> = held.segments.drain(..count).collect();
+        held.recount();
         for segment in dropped {
             self.let_go(&name_of(segment.header.id), segment.bytes)?;
         }

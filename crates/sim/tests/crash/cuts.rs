@@ -105,7 +105,7 @@ impl Cutter<'_> {
         let mut seen = BTreeSet::new();
         let mut last = None;
         for operations in 0.. {
-            if splitmix(&mut (operations as u64)) % self.share.places == 0 {
+            if splitmix(&mut (operations as u64)).is_multiple_of(self.share.places) {
                 self.tally.boundaries += 1;
                 last.into_iter().for_each(|kind| *self.tally.operations.entry(kind).or_default() += 1);
                 self.cut_here(&walk, operations, &mut seen);
@@ -132,7 +132,7 @@ impl Cutter<'_> {
             let disk = if killed { walk.disk() } else { SimDisk::from_image(&image) };
             let when = (self.index, operations);
             let expected = Expected { when, tail_min, promised: tail_min == durable, synced };
-            let again = image_digest % self.share.again == 0;
+            let again = image_digest.is_multiple_of(self.share.again);
             self.check(disk, expected, again).unwrap_or_else(|what| {
                 panic!("life {}, cut off after {operations} operations, {crash:?}: {what}", self.index);
             });

@@ -106,3 +106,30 @@ fn a_disk_that_fails_ends_the_server_and_takes_nothing_that_was_told() {
     }
     println!("{outcomes:#?}");
 }
+
+#[test]
+fn a_start_on_a_disk_that_fails_says_so_and_the_next_one_finds_all() {
+    let work = work_on(SimDisk::default());
+    let (image, options) = (work.world.disk.crash(Crash::Kill), &work.world.options);
+    let whole = recover(SimDisk::from_image(&image), options).unwrap();
+    let check = |disk: SimDisk, at: &str| {
+        let again = recover(disk, options).unwrap_or_else(|what| panic!("{at}: {what}"));
+        assert_eq!((again.tail(), again.digest), (whole.tail(), whole.digest), "{at}");
+    };
+    let fail_read: fn(&SimDisk, u64) = |disk, number| disk.fail_read(number, Fault::Broken);
+    let fail: fn(&SimDisk, u64) = |disk, number| disk.fail(number, Fault::Broken);
+    for (what, fail, count) in [("read", fail_read, whole.disk.read()), ("operation", fail, whole.disk.tried())] {
+        let mut failed = 0;
+        for number in 0..count {
+            let disk = SimDisk::from_image(&image);
+            fail(&disk, number);
+            failed += usize::from(recover(disk.clone(), options).is_err());
+            let at = format!("after {what} {number} of {count} failed");
+            check(disk.killed(), &at);
+            for crash in [Crash::Lost, Crash::Scattered(number), Crash::Garbage(number)] {
+                check(SimDisk::from_image(&disk.crash(crash)), &format!("{at}, {crash:?}"));
+            }
+        }
+        assert!(failed > 5, "{failed} of {count} starts failed");
+    }
+}

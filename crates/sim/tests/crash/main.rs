@@ -2,6 +2,7 @@
 
 mod cuts;
 mod faults;
+mod full;
 mod ledger;
 mod record;
 mod recover;

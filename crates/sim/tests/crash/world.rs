@@ -200,7 +200,7 @@ impl World {
     }
 
     fn exit(&mut self) {
-        self.failure = self.broker.as_ref().and_then(|broker| broker.failure().map(|failure| failure.to_string()));
+        self.failure = self.broker.as_ref().and_then(|broker| broker.failure().map(ToString::to_string));
         self.broker = None;
         self.pipes.values_mut().for_each(|pipe| pipe.closed = true);
     }
