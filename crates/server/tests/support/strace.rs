@@ -32,11 +32,12 @@ pub struct Call {
 
 /// The calls of a server that has ended, in the order in which they were finished.
 pub fn calls(trace: &Path, server_pid: &str) -> Vec<Call> {
-    let ended = format!("{server_pid} +++ ");
+    // The numbers of threads are padded with blanks.
+    let is_end = |line: &str| line.split_whitespace().take(2).eq([server_pid, "+++"]);
     let mut text = String::new();
     until("the trace is whole", || {
         text = fs::read_to_string(trace).unwrap_or_default();
-        text.lines().any(|line| line.starts_with(&ended))
+        text.lines().any(is_end)
     });
     let mut begun = HashMap::new();
     text.lines().filter_map(|line| call(line, &mut begun)).collect()
