@@ -278,7 +278,7 @@ impl<D: Disk> FileLog<D> {
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), LogError> {
         loop {
             match manifest.write(&mut self.disk) {
-                Err(error) if error.is_full() && self.spares.give_up_one(&mut self.disk)? => {}
+                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk)? => {}
                 done => return done,
             }
         }
