@@ -19,6 +19,7 @@ fn main() {
 
     let mut engine = Engine::new(Limits::default(), 1, 0);
     let mut dice = Dice(1);
+    engine.begin_stretch();
     for _ in 0..waiting {
         enqueue(&mut engine, &mut dice, random);
         engine.clear_records();

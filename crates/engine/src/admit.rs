@@ -24,6 +24,9 @@ pub enum History {
 /// Numbers, places and ordinals are below this: nobody will ever have counted so far, and there is room to count on.
 const COUNT_MAX: u64 = 1 << 62;
 
+/// What a damaged log may say is less, so that what is made of it can be written again.
+const BELIEVED_MAX: u64 = 1 << 61;
+
 impl Store {
     /// Carries out a record that was read back.
     pub(crate) fn replay(&mut self, record: Record<'_>, history: History) -> Result<(), Damaged> {
@@ -132,7 +135,7 @@ impl Store {
     }
 
     fn mend_queue<'a>(&self, name: &'a [u8], ordinal: u64) -> Option<Record<'a>> {
-        if self.fits_queue(name, ordinal, false) {
+        if ordinal < BELIEVED_MAX && self.fits_queue(name, ordinal, false) {
             return Some(Record::QueueCreated { name, ordinal });
         }
         let exists = self.queues.id(name).is_some_and(|id| self.queues.get(id).ordinal.is_some());
@@ -142,10 +145,10 @@ impl Store {
     /// Makes room for a job, and takes from it what cannot be true.
     fn mend_full<'a>(&mut self, mut full: Enqueued<'a>) -> Option<Enqueued<'a>> {
         let number = full.number;
-        if !(1..COUNT_MAX).contains(&number) {
+        if !(1..BELIEVED_MAX).contains(&number) {
             return None;
         }
-        if full.place >= COUNT_MAX {
+        if full.place >= BELIEVED_MAX {
             full.place = self.next_place;
         }
         full.uuid = full.uuid.filter(|uuid| uuid.number().is_none());
@@ -166,7 +169,7 @@ impl Store {
     /// blocked says that the job is not.
     fn mend_change<'a>(&mut self, mut record: Record<'a>) -> Option<Record<'a>> {
         if let Record::Moved { place, .. } | Record::Unblocked { place, .. } = &mut record
-            && *place >= COUNT_MAX
+            && *place >= BELIEVED_MAX
         {
             *place = self.next_place;
         }
@@ -196,7 +199,7 @@ impl Store {
 
 /// A count, or nothing if it cannot be one.
 fn believed(count: u64) -> u64 {
-    if count < COUNT_MAX { count } else { 0 }
+    if count < BELIEVED_MAX { count } else { 0 }
 }
 
 /// The job that a change befalls.
@@ -237,3 +240,6 @@ fn allows(job: &Job, record: &Record<'_>) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,11 +114,12 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn number(&mut self) -> Result<u64, Damaged> {
-        // Nearly all are far below 2^63, and nine bytes hold no more.
+        // Nine bytes hold all that is below 2^63, which is nearly everything.
         let mut number = 0_u64;
-        for (index, &byte) in self.0.iter().take(9).enumerate() {
+        for index in 0..self.0.len().min(9) {
+            let byte = self.0[index];
             number |= u64::from(byte & 0x7f) << (7 * index);
-            if byte & 0x80 == 0 {
+            if byte < 0x80 {
                 self.0 = &self.0[index + 1..];
                 return Ok(number);
             }

@@ -21,6 +21,9 @@ impl Engine {
 
     /// The log has let go of the oldest stretch. To be called when [`Engine::compact`] has said that it is not needed,
     /// and what it wrote is durable.
+    ///
+    /// # Panics
+    /// If there is only one.
     pub fn drop_stretch(&mut self) {
         self.store.stretches.drop_oldest();
     }
@@ -57,6 +60,27 @@ impl Engine {
             }
         }
         false
+    }
+
+    /// The whole state is to be written to another log: [`Engine::records`] begins anew, and [`Engine::keep_all`]
+    /// goes on with it. The state must be settled: after [`Engine::replay`], [`Engine::recover`] comes first.
+    pub fn begin_keep_all(&mut self) {
+        self.clear_records();
+        self.begin_stretch();
+        // At the beginning it says that jobs came before, some of which may be spoken of before they are there.
+        self.write_counters();
+    }
+
+    /// Writes about so many bytes more of the whole state. True when all of it is written.
+    pub fn keep_all(&mut self, bytes: usize) -> bool {
+        let end = self.records.len().saturating_add(bytes);
+        while self.store.stretches.len() > 1 {
+            if !self.compact(end.saturating_sub(self.records.len())) {
+                return false;
+            }
+            self.drop_stretch();
+        }
+        true
     }
 
     /// Writes a full record of an entry of the oldest stretch, if it is needed. What that costs, in bytes.

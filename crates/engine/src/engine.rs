@@ -78,9 +78,15 @@ impl Engine {
     /// Ends what does not survive a restart, and does what fell due meanwhile.
     pub fn recover(&mut self, now: Now) {
         let answers: &mut Answers<'_> = &mut |_, _| {};
-        self.settle(now);
-        for number in self.numbers(Job::runs) {
-            self.remove(now, number, answers);
+        self.fill_gaps();
+        let is_free = |job: &Job| job.state == State::Blocked && job.blockers().is_empty();
+        for number in self.numbers(|job| job.runs() || is_free(job)) {
+            if is_free(self.store.job(number)) {
+                self.unblock(now, number);
+            }
+            if self.store.job(number).runs() {
+                self.remove(now, number, answers);
+            }
         }
         self.tick(now, now.engine_ms, answers);
         // Who held its last attempt is gone.
@@ -91,7 +97,7 @@ impl Engine {
     }
 
     /// After a history with gaps: queues whose record is lost exist, blockers that are lost block no more.
-    fn settle(&mut self, now: Now) {
+    fn fill_gaps(&mut self) {
         for name in self.store.queues.without_record() {
             self.create_queue(&name);
         }
@@ -100,9 +106,6 @@ impl Engine {
         lost.sort_unstable();
         for number in lost {
             self.commit(Record::Removed { number });
-        }
-        for number in self.numbers(|job| job.state == State::Blocked && job.blockers().is_empty()) {
-            self.unblock(now, number);
         }
     }
 

@@ -55,6 +55,43 @@ impl Hasher for NumberHasher {
     }
 }
 
+/// For numbers that are given in order and spread over so many tables: what follows each other in a table stands beside
+/// each other in memory, because jobs are put, read back and mostly taken in this order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InOrder<const TABLES: usize>;
+
+impl<const TABLES: usize> BuildHasher for InOrder<TABLES> {
+    type Hasher = InOrderHasher<TABLES>;
+
+    fn build_hasher(&self) -> Self::Hasher {
+        InOrderHasher(0)
+    }
+}
+
+/// The hasher of [`InOrder`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InOrderHasher<const TABLES: usize>(u64);
+
+impl<const TABLES: usize> Hasher for InOrderHasher<TABLES> {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0 << 8 | u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table takes its buckets from the lower bits, and its tags, in which neighbours must differ, from the
+        // upper seven.
+        const BUCKETS: u64 = u64::MAX >> 7;
+        let index = number / TABLES as u64;
+        self.0 = index & BUCKETS | index.wrapping_mul(0x9e37_79b9_7f4a_7c15) & !BUCKETS;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +104,17 @@ mod tests {
         let buckets: BTreeSet<u64> = hashes.iter().map(|hash| hash & 4095).collect();
         assert_eq!(tags.len(), 128);
         assert!(buckets.len() > 2400, "{} of 4096", buckets.len());
+    }
+
+    #[test]
+    fn numbers_in_order_have_neighbouring_buckets_and_other_tags() {
+        let hashes: Vec<u64> = (1_000..2_000_u64).map(|n| InOrder::<256>.hash_one(n * 256 + 3)).collect();
+        for pair in hashes.windows(2) {
+            assert_eq!((pair[0] + 1) & 0xffff, pair[1] & 0xffff);
+        }
+        for group in hashes.chunks(16) {
+            let tags: BTreeSet<u64> = group.iter().map(|hash| hash >> 57).collect();
+            assert_eq!(tags.len(), group.len());
+        }
     }
 }

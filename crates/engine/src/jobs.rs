@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::hash::ByNumber;
+use crate::hash::InOrder;
 use crate::job::Job;
 use crate::names::JobNumber;
 use crate::record_kept::state_len;
@@ -16,7 +16,7 @@ const KEPT_MAX: usize = 64;
 /// All jobs.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    shards: Vec<HashMap<JobNumber, Job, ByNumber>>,
+    shards: Vec<HashMap<JobNumber, Job, InOrder<SHARDS>>>,
     memory_bytes: usize,
     record_bytes: u64,
 }

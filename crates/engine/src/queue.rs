@@ -77,9 +77,12 @@ impl Queue {
 
     /// What its record, and its name in the full records of its jobs, take in the log.
     pub(crate) fn record_bytes(&self) -> u64 {
-        let name = bytes_len(self.name.as_bytes());
-        let own = self.ordinal.map_or(0, |ordinal| 1 + name + number_len(ordinal));
-        (own + self.jobs * name) as u64
+        (self.own_record_bytes() + self.jobs * bytes_len(self.name.as_bytes())) as u64
+    }
+
+    /// What its record takes in the log, if it exists.
+    pub(crate) fn own_record_bytes(&self) -> usize {
+        self.ordinal.map_or(0, |ordinal| 1 + bytes_len(self.name.as_bytes()) + number_len(ordinal))
     }
 
     pub(crate) fn view(&self) -> QueueView<'_> {

@@ -46,7 +46,8 @@ impl Stretches {
 
     /// The oldest is forgotten.
     pub(crate) fn drop_oldest(&mut self) {
-        let Some(stretch) = self.list.pop_front() else { return };
+        assert!(self.list.len() > 1, "the newest stretch is written to");
+        let stretch = self.list.pop_front().expect("there are two");
         self.first += 1;
         self.memory_bytes -= stretch.memory_bytes();
     }
@@ -64,6 +65,11 @@ impl Stretches {
     pub(crate) fn newest(&self) -> u32 {
         let further = u32::try_from(self.list.len().saturating_sub(1)).expect("a log of 2^32 segments does not fit");
         self.first + further
+    }
+
+    /// How many stretches there are before the one of this index.
+    pub(crate) fn since_oldest(&self, index: u32) -> usize {
+        index.saturating_sub(self.first) as usize
     }
 
     /// A job's full record was written. Returns where.

@@ -33,12 +33,67 @@ pub enum Command {
     #[command(after_long_help = after_serve())]
     Serve(Box<Serve>),
 
+    /// Look into a data directory, or back it up
+    ///
+    /// None of these needs the server to be stopped, and none of them changes the directory.
+    #[command(subcommand)]
+    Log(LogCommand),
+
     /// Measure a running server
     ///
     /// Measure how many jobs a running server can put, hand out and finish. Each connection puts a job, takes one and
     /// finishes it, over and over, in a queue with a new name, and leaves nothing in it, unless told to.
     #[command(after_long_help = bench::NOTES)]
     Bench(bench::Arguments),
+}
+
+/// What can be done with a data directory.
+#[derive(Debug, Subcommand)]
+pub enum LogCommand {
+    /// Check that nothing in it is damaged
+    ///
+    /// Reads every batch, checks that it is whole and follows from the one before it, and that its records make sense.
+    /// Exits with 1 if anything is damaged, and says where, and what 'jobyard serve --salvage' would lose.
+    Verify {
+        /// The data directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+
+    /// Print its records, or its jobs, as lines of JSON
+    ///
+    /// A line for each record, the oldest first: where it is in the log, when it was written, and what it says. Bodies that
+    /// are no UTF-8 are printed in base64, as body_base64.
+    Dump {
+        /// The data directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+
+        /// Print the jobs that there are, and why each is where it is
+        #[arg(long)]
+        jobs: bool,
+    },
+
+    /// Print how much of it is still needed
+    Stats {
+        /// The data directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+
+    /// Copy it, while the server runs
+    ///
+    /// The copy holds all that was acknowledged before this began, and is checked before it is said to be done. A server
+    /// can be started with it.
+    Backup {
+        /// The data directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+
+        /// Where the copy goes: a directory that is not there or empty
+        #[arg(value_name = "DEST")]
+        destination: PathBuf,
+    },
 }
 
 /// What `jobyard serve` can be told.

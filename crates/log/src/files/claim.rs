@@ -176,7 +176,7 @@ impl<D: Disk> FileLog<D> {
         self.spares.reset(numbers.iter().max().map_or(1, |max| max.saturating_add(1)));
         for name in names.into_iter().filter(|name| spare_number_of(name).is_some()) {
             let file = volume::open(&mut self.disk, &name)?;
-            if volume::bytes(&file, &name)? == self.options.segment_bytes && self.spares.wants() {
+            if volume::bytes(&file, &name)? == self.options.segment_bytes && self.spares.wants_old() {
                 self.spares.add(Spare { name, recycled: true });
             } else {
                 volume::remove(&mut self.disk, &name)?;

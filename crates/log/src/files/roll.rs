@@ -66,7 +66,10 @@ impl<D: Disk> FileLog<D> {
         if count == 0 {
             return Ok(());
         }
+        // What is needed of the old segments was written anew to the newest: a power cut must not take both.
+        self.sync()?;
         // What the manifest names must be there: it lets go first.
+        let Some(held) = &self.held else { return Ok(()) };
         let manifest = Manifest { first: held.manifest.first + count as u64, proven: held.synced, ..held.manifest };
         self.write_manifest(&manifest)?;
         self.cursor = None;
@@ -82,7 +85,7 @@ impl<D: Disk> FileLog<D> {
 
     /// Makes a spare of a file that is no longer part of the log, or removes it.
     pub(super) fn let_go(&mut self, name: &str, bytes: u64) -> Result<(), LogError> {
-        if bytes != self.options.segment_bytes || !self.spares.wants() {
+        if bytes != self.options.segment_bytes || !self.spares.wants_old() {
             return volume::remove(&mut self.disk, name);
         }
         let spare = Spare { name: self.spares.new_name(), recycled: true };

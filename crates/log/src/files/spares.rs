@@ -67,8 +67,14 @@ impl Spares {
         name
     }
 
-    /// Whether a file that is no longer needed should become one.
-    pub fn wants(&self) -> bool {
+    /// Whether a file that is no longer needed should become one. One more than is wanted is kept: in a log that lets go of
+    /// segments as fast as it begins them, the next one then needs no new file.
+    pub fn wants_old(&self) -> bool {
+        self.ready.len() <= self.wanted
+    }
+
+    /// Whether one has to be made.
+    fn wants_new(&self) -> bool {
         self.ready.len() + usize::from(self.coming.is_some()) < self.wanted
     }
 
@@ -123,7 +129,7 @@ impl<D: Disk> FileLog<D> {
         loop {
             self.collect_spare(false, engine_ms);
             let due = self.spares.retry_at.is_none_or(|at| at <= engine_ms);
-            if self.spares.coming.is_some() || !self.spares.wants() || !due {
+            if self.spares.coming.is_some() || !self.spares.wants_new() || !due {
                 return;
             }
             self.begin_spare();

@@ -7,9 +7,16 @@ use std::rc::Rc;
 
 use crate::disk::{Disk, DiskFile};
 
+type Bytes = Rc<RefCell<Vec<u8>>>;
+type Files = BTreeMap<String, Bytes>;
+
 #[derive(Debug)]
 pub(super) struct State {
-    files: BTreeMap<String, Rc<RefCell<Vec<u8>>>>,
+    files: Files,
+    /// What each file held when it was last synced.
+    synced: Vec<(Bytes, Vec<u8>)>,
+    /// The directory when it was last synced, and after each change since.
+    directories: Vec<Files>,
     /// How many operations there were.
     pub operations: usize,
     /// Which operation fails.
@@ -39,13 +46,15 @@ pub(super) struct TestDisk(Rc<RefCell<State>>);
 pub(super) struct TestFile {
     disk: TestDisk,
     name: String,
-    bytes: Rc<RefCell<Vec<u8>>>,
+    bytes: Bytes,
 }
 
 impl TestDisk {
     pub fn new() -> Self {
         TestDisk(Rc::new(RefCell::new(State {
             files: BTreeMap::new(),
+            synced: Vec::new(),
+            directories: vec![BTreeMap::new()],
             operations: 0,
             fails_at: None,
             fails_late: false,
@@ -74,10 +83,68 @@ impl TestDisk {
 
     pub fn put(&self, name: &str, bytes: &[u8]) {
         self.0.borrow_mut().files.insert(name.into(), Rc::new(RefCell::new(bytes.to_vec())));
+        self.changed();
+    }
+
+    /// The directory is another one now, but not durably.
+    fn changed(&self) {
+        let files = self.0.borrow().files.clone();
+        self.0.borrow_mut().directories.push(files);
+    }
+
+    fn directory_synced(&self) {
+        self.0.borrow_mut().directories.clear();
+        self.changed();
+    }
+
+    fn file_synced(&self, file: &Bytes) {
+        let mut state = self.0.borrow_mut();
+        state.synced.retain(|(other, _)| !Rc::ptr_eq(other, file));
+        state.synced.push((Rc::clone(file), file.borrow().clone()));
+    }
+
+    /// What a power cut might leave: of the directory some state since it was synced, of each piece of a file either what it
+    /// held when that was synced or what it held last.
+    pub fn power_cut(&self, mut random: impl FnMut() -> usize) -> TestDisk {
+        const PIECE_BYTES: usize = 64;
+        let (after, state) = (TestDisk::new(), self.0.borrow());
+        let files = &state.directories[random() % state.directories.len()];
+        let way = random() % 3;
+        for (name, file) in files {
+            let mut bytes = file.borrow().clone();
+            let synced =
+                state.synced.iter().find(|(other, _)| Rc::ptr_eq(other, file)).map(|(_, bytes)| bytes.as_slice());
+            let synced = synced.unwrap_or_default();
+            if bytes.len() != synced.len() && random().is_multiple_of(2) {
+                bytes.resize(synced.len(), 0);
+            }
+            for (at, piece) in bytes.chunks_mut(PIECE_BYTES).enumerate() {
+                if way == 0 || way == 1 && random().is_multiple_of(2) {
+                    let old = synced.iter().skip(at * PIECE_BYTES).chain(std::iter::repeat(&0));
+                    piece.iter_mut().zip(old).for_each(|(byte, old)| *byte = *old);
+                }
+            }
+            after.put(name, &bytes);
+        }
+        drop(state);
+        after.all_synced();
+        after
+    }
+
+    /// What is there is durable.
+    fn all_synced(&self) {
+        self.directory_synced();
+        let files: Vec<_> = self.0.borrow().files.values().cloned().collect();
+        files.iter().for_each(|file| self.file_synced(file));
     }
 
     pub fn get(&self, name: &str) -> Vec<u8> {
         self.0.borrow().files[name].borrow().clone()
+    }
+
+    /// Tells a file from another one that has its name later.
+    pub fn identity(&self, name: &str) -> *const RefCell<Vec<u8>> {
+        Rc::as_ptr(&self.0.borrow().files[name])
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -96,6 +163,7 @@ impl TestDisk {
 
     pub fn remove_now(&self, name: &str) {
         self.0.borrow_mut().files.remove(name);
+        self.changed();
     }
 
     /// Counts an operation: it fails, or is to say this in the end.
@@ -115,7 +183,7 @@ impl TestDisk {
         state.room.saturating_sub(used)
     }
 
-    fn file(&self, name: &str) -> io::Result<Rc<RefCell<Vec<u8>>>> {
+    fn file(&self, name: &str) -> io::Result<Bytes> {
         self.0.borrow().files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
@@ -146,6 +214,8 @@ impl Disk for TestDisk {
         let mut state = self.0.borrow_mut();
         state.files.remove(from);
         state.files.insert(to.into(), bytes);
+        drop(state);
+        self.changed();
         end
     }
 
@@ -157,7 +227,11 @@ impl Disk for TestDisk {
     }
 
     fn sync_directory(&mut self) -> io::Result<()> {
-        self.step()?
+        let end = self.step()?;
+        if end.is_ok() {
+            self.directory_synced();
+        }
+        end
     }
 
     fn prepare(&mut self, name: &str, bytes: u64) {
@@ -176,6 +250,8 @@ impl Disk for TestDisk {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             self.put(&name, &vec![0; bytes]);
+            self.file_synced(&self.file(&name)?);
+            self.directory_synced();
             Ok(())
         });
         Some(done)
@@ -225,6 +301,9 @@ impl DiskFile for TestFile {
     fn sync(&mut self) -> io::Result<()> {
         let end = self.disk.step()?;
         self.disk.state().syncs += 1;
+        if end.is_ok() {
+            self.disk.file_synced(&self.bytes);
+        }
         end
     }
 }

@@ -29,8 +29,8 @@ pub enum Step {
     Tick { jump: Jump, late_ms: u64, random: u64 },
     /// A crash, a while, and a start from the records.
     Restart(Jump),
-    /// The log begins a new stretch.
-    BeginStretch,
+    /// The log begins a new stretch; the engine is told at once, or after the next step's records went there.
+    BeginStretch { late: bool },
     /// About so many bytes of what is needed of the oldest stretch are written anew.
     Compact { bytes: usize },
     /// The log lets go of the oldest stretch, if nothing of it is needed.
@@ -145,7 +145,7 @@ fn step() -> impl Strategy<Value = Step> {
         60 => jump().prop_map(Step::Pass),
         160 => (jump(), late_ms(), any_random()).prop_map(|(jump, late_ms, random)| Step::Tick { jump, late_ms, random }),
         6 => jump().prop_map(Step::Restart),
-        15 => Just(Step::BeginStretch),
+        15 => any::<bool>().prop_map(|late| Step::BeginStretch { late }),
         40 => prop_oneof![0..100_usize, Just(usize::MAX)].prop_map(|bytes| Step::Compact { bytes }),
         15 => Just(Step::DropStretch),
     ]

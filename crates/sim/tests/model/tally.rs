@@ -174,6 +174,7 @@ const EXPECTED: &[&str] = &[
     "restart: from the rest",
     "restart: from the whole",
     "stretch: begun",
+    "stretch: begun late",
     "stretch: dropped",
     "compact: whole",
     "compact: in part",

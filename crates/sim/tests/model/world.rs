@@ -34,6 +34,8 @@ struct World<'t> {
     /// What the engine wrote, over all restarts, by stretches; the oldest may have been dropped.
     stretches: VecDeque<Vec<u8>>,
     dropped: bool,
+    /// Whether the engine was not told yet of the newest.
+    untold: bool,
     /// Whether the oldest stretch is not needed any more.
     superfluous: bool,
     now: Now,
@@ -57,6 +59,7 @@ impl World<'_> {
             epoch: 1,
             stretches: VecDeque::from([Vec::new()]),
             dropped: false,
+            untold: false,
             superfluous: false,
             now: Now { engine_ms: 1_000, wall_ms: 1_767_225_600_250, random: 0 },
             seats: [ClientId(0); CLIENTS],
@@ -87,7 +90,7 @@ impl World<'_> {
             }
             Step::Tick { jump, late_ms, random } => self.tick(*jump, *late_ms, *random),
             Step::Restart(jump) => self.restart(*jump),
-            Step::BeginStretch => self.begin_stretch(),
+            Step::BeginStretch { late } => self.begin_stretch(*late),
             Step::Compact { bytes } => self.compact(*bytes),
             Step::DropStretch => {
                 self.drop_stretch();
@@ -212,13 +215,27 @@ impl World<'_> {
         }
         self.engine = engine;
         self.superfluous = false;
+        self.untold = false;
         self.both("restart", |model, _| model.restart(now), |engine, _| engine.recover(now))
     }
 
-    fn begin_stretch(&mut self) -> Result<(), String> {
-        self.tally.count("stretch: begun");
+    fn begin_stretch(&mut self, late: bool) -> Result<(), String> {
+        self.tally.count(if late { "stretch: begun late" } else { "stretch: begun" });
+        self.tell_of_stretch();
         self.stretches.push_back(Vec::new());
-        self.both("begin_stretch", |_, _| {}, |engine, _| engine.begin_stretch())
+        self.untold = true;
+        if !late {
+            self.tell_of_stretch();
+        }
+        self.compare()
+    }
+
+    /// The engine learns of a stretch that the log has begun.
+    fn tell_of_stretch(&mut self) {
+        if std::mem::take(&mut self.untold) {
+            self.story.push("begin_stretch".to_owned());
+            self.engine.begin_stretch();
+        }
     }
 
     fn compact(&mut self, bytes: usize) -> Result<(), String> {
@@ -283,6 +300,7 @@ impl World<'_> {
         let newest = self.stretches.back_mut().expect("there is always one");
         newest.extend_from_slice(self.engine.records());
         self.engine.clear_records();
+        self.tell_of_stretch();
         if said != expected {
             return Err(format!("replies differ\n  model:  {expected:#?}\n  engine: {said:#?}"));
         }

@@ -1,7 +1,7 @@
 //! Appending, reading back, rolling, truncating, restarting.
 
 use super::*;
-use crate::files::segment::{HEADER_BYTES, name_of};
+use crate::files::segment::{HEADER_BYTES, id_of, name_of};
 
 #[test]
 fn a_fresh_log_is_empty_and_takes_batches() {
@@ -62,6 +62,9 @@ fn a_batch_longer_than_a_segment_gets_one_of_its_own() {
         let (claim, read) = recovered(&disk).unwrap();
         assert_eq!(claim.tail, position + 9);
         assert_eq!(read[usize::try_from(position).unwrap() - 1], (position, large));
+        // Even if spares are wanted.
+        remove_spares(&disk);
+        disk.state().slow = true;
         let (mut log, _) = claimed(&disk, options());
         let longer = |disk: &TestDisk| disk.contents().values().filter(|bytes| bytes.len() > 5096).count();
         assert_eq!(longer(&disk), 1);
@@ -114,6 +117,7 @@ fn what_a_recycled_file_held_is_never_read() {
     let (mut log, _) = claimed(&disk, options());
     // All frames are equally long, so that old ones begin just where new ones end.
     let same = |position: Position| [position.to_le_bytes(); 15].concat();
+    let mut recycled = 0;
     for position in 1..=200 {
         assert_eq!(submit(&mut log, 1, position, &same(position)), Completion::Durable(position));
         log.tend(0);
@@ -127,7 +131,62 @@ fn what_a_recycled_file_held_is_never_read() {
         })
         .unwrap();
         assert_eq!(seen, (claim.first..=position).collect::<Vec<_>>());
+        recycled += usize::from(disk.get(&name_of(disk_newest(&disk)))[12]);
     }
+    assert!(recycled > 100, "only {recycled} times the newest file was a recycled one");
+}
+
+fn remove_spares(disk: &TestDisk) {
+    for name in disk.names().iter().filter(|name| name.starts_with("spare")) {
+        disk.remove_now(name);
+    }
+}
+
+/// The newest segment's id.
+fn disk_newest(disk: &TestDisk) -> u64 {
+    disk.names().iter().filter_map(|name| id_of(name)).max().unwrap()
+}
+
+#[test]
+fn after_an_unclean_end_the_newest_segment_is_written_anew() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    for position in 1..=30 {
+        append(&mut log, 1, position..=position);
+        log.truncate_before(position);
+    }
+    let newest = name_of(disk_newest(&disk));
+    let used = usize::try_from(log.held.as_ref().unwrap().newest().used).unwrap();
+    assert!(disk.get(&newest)[used..].iter().any(|byte| *byte != 0), "it was recycled");
+    for name in disk.names().iter().filter(|name| name.starts_with("spare")) {
+        disk.change(name, |bytes| bytes.fill(0xaa));
+    }
+    let before = disk.identity(&newest);
+    let (mut log, claim) = claimed(&disk, options());
+    assert!(claim.notices.is_empty());
+    assert_ne!(disk.identity(&newest), before);
+    let bytes = disk.get(&newest);
+    assert_eq!((bytes.len() as u64, bytes[12]), (SEGMENT_BYTES, 0));
+    assert!(bytes[used..].iter().all(|byte| *byte == 0));
+    log.close();
+    let before = disk.identity(&newest);
+    claimed(&disk, options());
+    assert_eq!(disk.identity(&newest), before, "what was closed is durable");
+}
+
+#[test]
+fn a_segment_that_was_never_named_is_removed_and_not_used_again() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=9);
+    remove_spares(&disk);
+    let newest = disk_newest(&disk);
+    disk.put(&name_of(newest + 1), &disk.get(&name_of(newest)));
+    assert_eq!(recovered(&disk).unwrap().1, expected(1..=9));
+    for (name, bytes) in disk.contents() {
+        assert!(!name.starts_with("spare") || bytes.iter().all(|byte| *byte == 0), "{name}");
+    }
+    assert_eq!(disk_newest(&disk), newest);
 }
 
 #[test]

@@ -10,6 +10,8 @@ struct Life {
     durable: Position,
     /// Batches before this one were let go of.
     needed_from: Position,
+    /// The last batch when that was done: it may hold what was in those.
+    needed_to: Position,
 }
 
 /// A whole life of a server: start, batches over many segments, one larger than a segment, letting go, end.
@@ -34,6 +36,9 @@ fn live(disk: &TestDisk, from: &Life, sync: SyncMode) -> Life {
         if position % 8 == 0 {
             life.needed_from = position - 3;
             log.truncate_before(life.needed_from);
+            if log.trouble().is_none() {
+                life.needed_to = position;
+            }
         }
     }
     log.close();
@@ -53,7 +58,63 @@ fn check(disk: &TestDisk, life: &Life) {
     assert_eq!(seen, expected);
 }
 
-const UNBORN: Life = Life { durable: 0, needed_from: 0 };
+/// Numbers that look random.
+fn random(seed: u64) -> impl FnMut() -> usize {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap()
+    }
+}
+
+#[test]
+fn whenever_the_power_goes_what_was_durable_stays() {
+    let mut at = 0;
+    loop {
+        at += 1;
+        let disk = TestDisk::new();
+        disk.state().fails_at = Some((at, ErrorKind::Other));
+        disk.state().fails_late = at % 2 == 0;
+        let life = live(&disk, &UNBORN, SyncMode::Always);
+        let over = disk.state().operations < at;
+        for seed in 0..12 {
+            let mut random = random(at as u64 * 100 + seed);
+            let after = disk.power_cut(&mut random);
+            // It may go again while the server starts.
+            after.state().fails_at = Some((random() % 60 + 1, ErrorKind::Other));
+            let tail = open(&after, options()).claim(0).map_or(life.durable, |claim| claim.tail);
+            let life = Life { durable: life.durable.max(tail), ..life };
+            let again = after.power_cut(&mut random);
+            check(&again, &life);
+            check(&again, &life);
+        }
+        if over {
+            break;
+        }
+    }
+}
+
+#[test]
+fn without_syncs_a_power_cut_leaves_a_beginning_of_the_log() {
+    for (sync, at) in (0..200).flat_map(|at| [(SyncMode::Never, at), (SyncMode::Interval(4), at)]) {
+        let disk = TestDisk::new();
+        disk.state().fails_at = Some((at, ErrorKind::Other));
+        let life = live(&disk, &UNBORN, sync);
+        for seed in 0..6 {
+            let after = disk.power_cut(random(at as u64 * 100 + seed));
+            let (claim, seen) = recovered(&after).unwrap();
+            assert!(claim.tail >= life.needed_to, "{claim:?} but {}", life.needed_to);
+            assert!(claim.tail <= life.durable + 1 && claim.first <= life.needed_from.max(1));
+            let expected: Vec<_> =
+                (claim.first..=claim.tail).map(|position| (position, long_payload(position))).collect();
+            assert_eq!(seen, expected);
+        }
+    }
+}
+
+const UNBORN: Life = Life { durable: 0, needed_from: 0, needed_to: 0 };
 
 #[test]
 fn whatever_operation_fails_what_was_durable_stays() {

@@ -226,8 +226,8 @@ fn segments_that_do_not_belong_together_are_noticed() {
     }
     assert_eq!(places[19].0, log.held.as_ref().unwrap().newest().header.id);
     disk.put(&name_of(3), &other.get(&name_of(3)));
-    let LogError::Damaged { file, damage, .. } = recovered(&disk).unwrap_err() else { panic!() };
-    assert_eq!((file, damage), (name_of(3), Damage::Chain));
+    let LogError::Damaged { file, offset, damage, .. } = recovered(&disk).unwrap_err() else { panic!() };
+    assert_eq!((file, offset, damage), (name_of(3), 0, Damage::Chain));
 }
 
 #[test]

@@ -1,0 +1,297 @@
+//! Records laid open, for tools that show what is in a log.
+
+use crate::bytes::{Damaged, Reader};
+use crate::command::{Backoff, DateRank, FailureRule, OwnTime, UsedUp};
+use crate::engine::Engine;
+use crate::job::{Due, Rank, State};
+use crate::names::{JobNumber, QueueName};
+use crate::record::{Record, kept_len};
+use crate::record_job::Enqueued;
+use crate::record_kept::Kept;
+use crate::reply::JobView;
+
+/// One record, to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordView {
+    /// What happened: `enqueued`, `removed`, and so on.
+    pub kind: &'static str,
+    /// To which job, if to one.
+    pub number: Option<JobNumber>,
+    /// The queue that it names.
+    pub queue: Option<QueueName>,
+    /// What else it says, each with its name.
+    pub fields: Vec<(&'static str, Field)>,
+}
+
+/// One thing that a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// A count, a time on engine time, an id.
+    Number(u64),
+    /// An urgency, or a date in milliseconds since 1970 UTC.
+    Signed(i128),
+    /// Yes or no.
+    Flag(bool),
+    /// One of a few words, a name, a UUID.
+    Text(String),
+    /// A body, a result, another queue's name.
+    Bytes(Box<[u8]>),
+    /// Numbers of jobs.
+    Numbers(Vec<JobNumber>),
+}
+
+/// The records in bytes that [`Engine::records`] once gave, in order. After an error there is nothing more.
+pub fn records(payload: &[u8]) -> impl Iterator<Item = Result<RecordView, Damaged>> + '_ {
+    let mut reader = Reader(payload);
+    std::iter::from_fn(move || {
+        if reader.is_empty() {
+            return None;
+        }
+        let record = Record::decode(&mut reader);
+        if record.is_err() {
+            reader = Reader(&[]);
+        }
+        Some(record.map(|record| RecordView::of(&record)))
+    })
+}
+
+impl RecordView {
+    fn of(record: &Record<'_>) -> Self {
+        let mut view = RecordView { kind: kind(record), number: None, queue: None, fields: Vec::new() };
+        match record {
+            Record::QueueCreated { name, ordinal } => {
+                view.queue = Some(QueueName::new(name));
+                view.put("ordinal", Field::Number(*ordinal));
+            }
+            Record::Enqueued(enqueued) => view.put_enqueued(enqueued),
+            Record::Kept(kept) => view.put_kept(kept),
+            Record::Counters { next_number, next_place, next_ordinal } => {
+                view.put("next_number", Field::Number(*next_number));
+                view.put("next_place", Field::Number(*next_place));
+                view.put("next_ordinal", Field::Number(*next_ordinal));
+            }
+            Record::Leased { number, lease, until_ms } => {
+                view.number = Some(*number);
+                view.put("lease", Field::Number(lease.0));
+                view.put("until_ms", Field::Number(*until_ms));
+            }
+            Record::Done { number, expires_ms, result } | Record::Failed { number, expires_ms, result } => {
+                view.number = Some(*number);
+                view.put("expires_ms", Field::Number(*expires_ms));
+                view.put("result", Field::Bytes(result.clone()));
+            }
+            Record::Counted { number }
+            | Record::Undone { number }
+            | Record::Removed { number }
+            | Record::Failure { number } => view.number = Some(*number),
+            Record::BackedOff { number, until_ms, due_wall_ms, expires_ms } => {
+                view.number = Some(*number);
+                view.put("until_ms", Field::Number(*until_ms));
+                view.put("due_wall_ms", Field::Signed((*due_wall_ms).into()));
+                view.put_optional("expires_ms", *expires_ms);
+            }
+            Record::Rested { number, until_ms, shown_wall_ms } => {
+                view.number = Some(*number);
+                view.put("until_ms", Field::Number(*until_ms));
+                view.put("shown_wall_ms", Field::Signed((*shown_wall_ms).into()));
+            }
+            Record::Moved { number, queue, place, expires_ms } => {
+                view.number = Some(*number);
+                view.queue = Some(QueueName::new(queue));
+                view.put("place", Field::Number(*place));
+                view.put_optional("expires_ms", *expires_ms);
+            }
+            Record::Woke { number, expires_ms } => {
+                view.number = Some(*number);
+                view.put_optional("expires_ms", *expires_ms);
+            }
+            Record::Unblocked { number, place, delayed, expires_ms } => {
+                view.number = Some(*number);
+                view.put("place", Field::Number(*place));
+                view.put("delayed", Field::Flag(*delayed));
+                view.put_optional("expires_ms", *expires_ms);
+            }
+        }
+        view
+    }
+
+    fn put(&mut self, name: &'static str, field: Field) {
+        self.fields.push((name, field));
+    }
+
+    fn put_text(&mut self, name: &'static str, text: impl Into<String>) {
+        self.put(name, Field::Text(text.into()));
+    }
+
+    fn put_optional(&mut self, name: &'static str, number: Option<u64>) {
+        if let Some(number) = number {
+            self.put(name, Field::Number(number));
+        }
+    }
+
+    fn put_enqueued(&mut self, job: &Enqueued<'_>) {
+        self.number = Some(job.number);
+        self.queue = Some(QueueName::new(job.queue));
+        self.put("place", Field::Number(job.place));
+        self.put("created_wall_ms", Field::Signed(job.created_wall_ms.into()));
+        self.put("body", Field::Bytes(job.body.clone()));
+        if job.urgency != 0 {
+            self.put("urgency", Field::Signed(job.urgency));
+        }
+        match job.own_time {
+            OwnTime::None => {}
+            OwnTime::Unlimited => self.put_text("own_time", "unlimited"),
+            OwnTime::Millis(ms) => self.put("own_time_ms", Field::Number(ms)),
+        }
+        if let Some(uuid) = job.uuid {
+            self.put_text("uuid", uuid.to_string());
+        }
+        if let Some(name) = &job.name {
+            self.put_text("name", &**name);
+        }
+        self.put_optional("lifetime_ms", job.lifetime_ms);
+        self.put_optional("expires_ms", job.expires_ms);
+        if let Some(rule) = job.attempts {
+            self.put("counts_attempts", Field::Flag(true));
+            self.put_optional("attempts_max", rule.max.map(u64::from));
+        }
+        if let Some(rule) = &job.failures {
+            self.put_failure_rule(rule);
+        }
+        if !job.blockers.is_empty() {
+            self.put("blockers", Field::Numbers(job.blockers.clone()));
+        }
+        if let Some((wall_ms, rank)) = job.date {
+            self.put("date_wall_ms", Field::Signed(wall_ms.into()));
+            self.put_text("date_rank", if rank == DateRank::Ahead { "ahead" } else { "behind" });
+            self.put("delayed", Field::Flag(job.delayed));
+        }
+        if job.runs {
+            self.put("runs", Field::Flag(true));
+        }
+    }
+
+    fn put_failure_rule(&mut self, rule: &FailureRule) {
+        self.put_optional("failures_allowed", rule.allowed);
+        self.put_text("backoff", if rule.backoff == Backoff::None { "none" } else { "quartic" });
+        match &rule.used_up {
+            UsedUp::Remove => self.put_text("used_up", "remove"),
+            UsedUp::Keep => self.put_text("used_up", "keep"),
+            UsedUp::MoveTo(queue) => {
+                self.put_text("used_up", "move");
+                self.put("move_to", Field::Bytes(queue.as_bytes().into()));
+            }
+        }
+        self.put("parting_counts", Field::Flag(rule.parting_counts));
+    }
+
+    fn put_kept(&mut self, kept: &Kept<'_>) {
+        self.put_enqueued(&kept.base);
+        self.put_text("state", state_word(kept.state));
+        match kept.state {
+            State::Leased { lease, until_ms } => {
+                self.put("lease", Field::Number(lease.0));
+                self.put("until_ms", Field::Number(until_ms));
+            }
+            State::Delayed { due: Due::Engine(until_ms), shown_wall_ms } => {
+                self.put("until_ms", Field::Number(until_ms));
+                self.put("shown_wall_ms", Field::Signed(shown_wall_ms.into()));
+            }
+            _ => {}
+        }
+        self.put("attempts", Field::Number(kept.attempts));
+        self.put("failures", Field::Number(kept.failures));
+        if let Some(result) = &kept.result {
+            self.put("result", Field::Bytes(result.clone()));
+        }
+        self.put_optional("expires_ms", kept.expires_ms);
+        match kept.rank {
+            Rank::Usual => {}
+            Rank::Ahead(wall_ms) => self.put("ahead_wall_ms", Field::Signed(wall_ms.into())),
+            Rank::Behind(wall_ms) => self.put("behind_wall_ms", Field::Signed(wall_ms.into())),
+        }
+    }
+}
+
+fn kind(record: &Record<'_>) -> &'static str {
+    match record {
+        Record::QueueCreated { .. } => "queue_created",
+        Record::Enqueued(_) => "enqueued",
+        Record::Kept(_) => "kept",
+        Record::Counters { .. } => "counters",
+        Record::Leased { .. } => "leased",
+        Record::Counted { .. } => "counted",
+        Record::Undone { .. } => "undone",
+        Record::Done { .. } => "done",
+        Record::Failed { .. } => "failed",
+        Record::Removed { .. } => "removed",
+        Record::Failure { .. } => "failure",
+        Record::BackedOff { .. } => "backed_off",
+        Record::Rested { .. } => "rested",
+        Record::Moved { .. } => "moved",
+        Record::Woke { .. } => "woke",
+        Record::Unblocked { .. } => "unblocked",
+    }
+}
+
+fn state_word(state: State) -> &'static str {
+    match state {
+        State::Blocked => "blocked",
+        State::Delayed { .. } => "delayed",
+        State::Ready | State::Held { .. } => "ready",
+        State::Leased { .. } => "leased",
+        State::Done => "done",
+        State::Failed => "failed",
+    }
+}
+
+/// A job that lives, and what of the log it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveJob<'a> {
+    /// The job as it is shown.
+    pub job: JobView<'a>,
+    /// What came of it, if it is finished.
+    pub result: Option<&'a [u8]>,
+    /// What its full record takes.
+    pub record_bytes: usize,
+    /// In which stretch its newest full record is: 0 is the oldest there is.
+    pub stretch: usize,
+}
+
+/// A queue that exists, and what of the log it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveQueue<'a> {
+    /// Its name.
+    pub name: &'a QueueName,
+    /// How many jobs are in it, in any state.
+    pub jobs: usize,
+    /// What its record takes.
+    pub record_bytes: usize,
+    /// In which stretch its newest record is: 0 is the oldest there is.
+    pub stretch: usize,
+}
+
+impl Engine {
+    /// All jobs, in no order.
+    pub fn live_jobs(&self) -> impl Iterator<Item = LiveJob<'_>> {
+        self.store.jobs.iter().map(|job| {
+            let job_view = self.view(job);
+            LiveJob {
+                result: job.rare.as_ref().and_then(|rare| rare.result.as_deref()),
+                record_bytes: kept_len(job, job_view.queue.as_bytes()),
+                stretch: self.store.stretches.since_oldest(job.stretch),
+                job: job_view,
+            }
+        })
+    }
+
+    /// All queues, the oldest first.
+    pub fn live_queues(&self) -> impl Iterator<Item = LiveQueue<'_>> {
+        self.store.queues.by_age().map(|queue| LiveQueue {
+            name: &queue.name,
+            jobs: queue.jobs,
+            record_bytes: queue.own_record_bytes(),
+            stretch: self.store.stretches.since_oldest(queue.stretch),
+        })
+    }
+}
