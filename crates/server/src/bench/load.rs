@@ -182,7 +182,7 @@ impl<'a> Load<'a> {
             if events.is_empty() {
                 bail!("no answer for {:?}: {} connections wait for the server", self.timeout, self.busy);
             }
-            for event in events.iter() {
+            for event in &events {
                 self.go_on(event)?;
             }
         }
