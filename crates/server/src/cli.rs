@@ -42,7 +42,7 @@ pub enum Command {
     /// Measure a running server
     ///
     /// Measure how many jobs a running server can put, hand out and finish. Each connection puts a job, takes one and
-    /// finishes it, over and over, in a queue with a new name, and leaves nothing in it.
+    /// finishes it, over and over, in a queue with a new name, and leaves nothing in it, unless told to.
     #[command(after_long_help = bench::NOTES)]
     Bench(bench::Arguments),
 }
