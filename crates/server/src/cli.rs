@@ -33,12 +33,67 @@ pub enum Command {
     #[command(after_long_help = after_serve())]
     Serve(Box<Serve>),
 
+    /// Look into a data directory, or back it up
+    ///
+    /// None of these needs the server to be stopped, and none of them changes the directory.
+    #[command(subcommand)]
+    Log(LogCommand),
+
     /// Measure a running server
     ///
     /// Measure how many jobs a running server can put, hand out and finish. Each connection puts a job, takes one and
     /// finishes it, over and over, in a queue with a new name, and leaves nothing in it.
     #[command(after_long_help = bench::NOTES)]
     Bench(bench::Arguments),
+}
+
+/// What can be done with a data directory.
+#[derive(Debug, Subcommand)]
+pub enum LogCommand {
+    /// Check that nothing in it is damaged
+    ///
+    /// Reads every batch, checks that it is whole and follows from the one before it, and that its records make sense.
+    /// Exits with 1 if anything is damaged, and says where, and what 'jobyard serve --salvage' would lose.
+    Verify {
+        /// The data directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+
+    /// Print its records, or its jobs, as lines of JSON
+    ///
+    /// A line for each record, the oldest first: where it is in the log, when it was written, and what it says. Bodies that
+    /// are no UTF-8 are printed in base64, as body_base64.
+    Dump {
+        /// The data directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+
+        /// Print the jobs that there are, and why each is where it is
+        #[arg(long)]
+        jobs: bool,
+    },
+
+    /// Print how much of it is still needed
+    Stats {
+        /// The data directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+
+    /// Copy it, while the server runs
+    ///
+    /// The copy holds all that was acknowledged before this began, and is checked before it is said to be done. A server
+    /// can be started with it.
+    Backup {
+        /// The data directory
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+
+        /// Where the copy goes: a directory that is not there or empty
+        #[arg(value_name = "DEST")]
+        destination: PathBuf,
+    },
 }
 
 /// What `jobyard serve` can be told.
@@ -200,14 +255,16 @@ mod tests {
 
     #[test]
     fn the_readmes_commands_make_sense() {
-        let commands: Vec<_> = README.lines().filter(|line| line.starts_with("jobyard serve ")).collect();
-        assert!(!commands.is_empty());
+        let without_comment = |line: &'static str| line.split(" #").next().unwrap_or(line);
+        let commands = README.lines().filter(|line| line.starts_with("jobyard ")).map(without_comment);
+        let commands: Vec<_> = commands.collect();
+        assert!(commands.len() > 1);
         for command in commands {
             let words = command.split_whitespace().map(|word| word.trim_matches('\''));
             Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
         }
         let place = Address::default_listen().to_string().replace("any://", "");
-        let first = README.lines().find(|line| line.ends_with(&format!("# starts the server: {place}"))).unwrap();
+        let first = README.lines().find(|line| line.contains(&format!("# starts the server: {place}"))).unwrap();
         let (_, arguments) = first.split('#').next().unwrap().split_once(" -- ").unwrap();
         Cli::try_parse_from(["jobyard"].into_iter().chain(arguments.split_whitespace())).unwrap();
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use jobyard_log::{Disk, DiskFile};
+use jobyard_log::{Disk, DiskFile, ReadDisk};
 use rustix::fs::{Access, access};
 
 use prepare::Preparing;
@@ -193,42 +193,16 @@ impl OsDirectory {
     }
 }
 
-impl Disk for OsDirectory {
+impl ReadDisk for OsDirectory {
     type File = OsFile;
 
-    fn list(&self) -> io::Result<Vec<String>> {
+    fn names(&self) -> io::Result<Vec<String>> {
         list(&self.path)
     }
 
-    fn open(&mut self, name: &str) -> io::Result<OsFile> {
+    fn open_to_read(&mut self, name: &str) -> io::Result<OsFile> {
         File::open(self.path.join(name)).map(OsFile)
     }
-
-    fn create(&mut self, _name: &str) -> io::Result<OsFile> {
-        Err(only_looked_at())
-    }
-
-    fn rename(&mut self, _from: &str, _to: &str) -> io::Result<()> {
-        Err(only_looked_at())
-    }
-
-    fn remove(&mut self, _name: &str) -> io::Result<()> {
-        Err(only_looked_at())
-    }
-
-    fn sync_directory(&mut self) -> io::Result<()> {
-        Err(only_looked_at())
-    }
-
-    fn prepare(&mut self, _name: &str, _bytes: u64) {}
-
-    fn prepared(&mut self, _wait: bool) -> Option<io::Result<()>> {
-        None
-    }
-}
-
-fn only_looked_at() -> io::Error {
-    io::Error::new(ErrorKind::PermissionDenied, "this directory is only looked at")
 }
 
 #[cfg(test)]

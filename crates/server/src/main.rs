@@ -8,9 +8,9 @@ mod bind;
 mod cli;
 mod clock;
 mod config;
-#[allow(dead_code, reason = "the server does not keep jobs on disk yet")]
 mod disk;
 mod failure;
+mod log_tools;
 mod logging;
 mod machine;
 mod manual;
@@ -26,11 +26,13 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
+use failure::Failure;
 
 fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     let outcome = match command {
         Command::Serve(arguments) => serve::serve(*arguments),
+        Command::Log(command) => log_tools::run(&command).map_err(Failure::Runtime),
         Command::Bench(arguments) => bench::bench(&arguments),
     };
     match outcome {

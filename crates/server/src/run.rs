@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use jobyard_broker::{Action, Broker, Event, Failure, Sleep};
 use jobyard_log::Log;
 
@@ -57,7 +57,7 @@ impl<L: Log> Server<L> {
         }
         watch.look(&self.broker);
         match self.broker.failure() {
-            Some(Failure::Open(error)) => Err(anyhow!("{error}")).context("cannot start"),
+            Some(Failure::Open(error)) => Err(error.clone()).context("cannot start"),
             Some(failure) => bail!("{failure}; nothing more is acknowledged"),
             None => Ok(()),
         }

@@ -14,6 +14,7 @@ use crate::clock::{RealTime, Time};
 use crate::config::{self, Config, Fsync, Storage};
 use crate::disk::OsDisk;
 use crate::failure::Failure;
+use crate::log_tools::salvage::{salvage, with_advice};
 use crate::logging::LogLevel;
 use crate::net::Net;
 use crate::run::Server;
@@ -41,7 +42,7 @@ pub fn serve(arguments: Serve) -> Result<(), Failure> {
     fit_into_segments(&mut config);
     config.limits.clients_max = machine::raise_open_files(config.limits.clients_max);
     let bound = bind_all(&config)?;
-    if manual { manual::run(&config, bound) } else { run(&config, bound) }
+    if manual { manual::run(&config, bound) } else { run(&config, bound, arguments.salvage) }
 }
 
 /// Listens everywhere.
@@ -53,17 +54,26 @@ pub fn bind_all(config: &Config) -> Result<Vec<Bound>, Failure> {
     Ok(bound)
 }
 
-fn run(config: &Config, bound: Vec<Bound>) -> Result<(), Failure> {
+fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Failure> {
     match &config.storage {
-        Storage::Memory => run_on(config, bound, Discard::default()),
+        Storage::Memory => run_on(config, bound, Discard::default())?,
         Storage::Data(directory) => {
-            let disk = OsDisk::open(directory)?;
-            run_on(config, bound, FileLog::open(disk, log_options(config)))
+            let mut disk = OsDisk::open(directory)?;
+            let options = log_options(config);
+            if salvages {
+                match salvage(&mut disk, &options).context("cannot start")? {
+                    Some(what) => tracing::warn!("{what}"),
+                    None => tracing::info!("there is nothing to salvage: the log is not damaged"),
+                }
+            }
+            let log = FileLog::open(disk, options);
+            run_on(config, bound, log).map_err(|error| with_advice(error, directory))?;
         }
     }
+    Ok(())
 }
 
-fn run_on(config: &Config, bound: Vec<Bound>, log: impl Log) -> Result<(), Failure> {
+fn run_on(config: &Config, bound: Vec<Bound>, log: impl Log) -> Result<()> {
     let time = RealTime::new();
     let announcement = announcement(config, &bound);
     let broker_config = broker_config(config, &bound, random_seed());
@@ -135,6 +145,6 @@ pub fn say(text: &str) {
 }
 
 /// Nobody outside can guess it. The standard library asks the system for the same purpose.
-fn random_seed() -> u64 {
+pub fn random_seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

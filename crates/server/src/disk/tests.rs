@@ -180,19 +180,47 @@ fn of_a_file_that_could_not_be_prepared_nothing_is_left() {
 }
 
 #[test]
-fn who_only_looks_needs_no_lock_and_changes_nothing() {
+fn who_only_looks_needs_no_lock_and_cannot_write() {
     let place = Place::new();
     assert!(format!("{:#}", OsDirectory::open(&place.data()).unwrap_err()).contains("No such file"));
     let mut disk = place.disk();
     disk.create("a").unwrap().write_at(0, b"jobs").unwrap();
     let mut directory = OsDirectory::open(&place.data()).unwrap();
-    let mut file = directory.open("a").unwrap();
-    assert_eq!((file.bytes().unwrap(), names(&directory)), (4, vec!["a".to_owned()]));
+    let mut file = directory.open_to_read("a").unwrap();
+    assert_eq!((DiskFile::bytes(&file).unwrap(), directory.names().unwrap()), (4, vec!["a".to_owned()]));
     assert!(file.write_at(0, b"x").is_err());
-    assert!(directory.create("a").is_err() && directory.create("b").is_err());
-    assert!(directory.rename("a", "b").is_err() && directory.remove("a").is_err());
-    directory.prepare("b", 1);
-    assert!(directory.prepared(true).is_none());
-    assert_eq!(names(&disk), ["a"]);
+    assert!(directory.open_to_read("b").is_err());
     assert_eq!(fs::read(place.data().join("a")).unwrap(), b"jobs");
+}
+
+#[test]
+fn a_log_is_kept_over_several_segments_and_comes_back() {
+    use jobyard_log::{Batch, Completion, FileLog, Log, Moment, Options};
+
+    let place = Place::new();
+    let options = || Options { segment_bytes: 64 << 10, ..Options::new(7) };
+    let payload = |position: u64| vec![u8::try_from(position % 251).unwrap(); 5000];
+    for (life, batches) in [(1, 1..=40), (2, 41..=60)] {
+        let mut log = FileLog::open(place.disk(), options());
+        let claim = log.claim(0).unwrap();
+        assert_eq!((claim.epoch, claim.tail + 1), (life, *batches.start()));
+        let mut replayed = 0;
+        let mut next = Some(1);
+        while let Some(from) = next {
+            next = log
+                .replay(from, 100_000, &mut |batch| {
+                    replayed += 1;
+                    assert_eq!((batch.position, batch.batch.payload), (replayed, &payload(replayed)[..]));
+                })
+                .unwrap();
+        }
+        assert_eq!(replayed, claim.tail);
+        for position in batches {
+            log.submit(claim.epoch, position, Batch { at: Moment::default(), payload: &payload(position) });
+            assert_eq!(log.completed(), Some(Completion::Durable(position)), "{:?}", log.trouble());
+            log.tend(position * 1000);
+        }
+        log.close();
+    }
+    assert!(fs::read_dir(place.data()).unwrap().count() > 5);
 }

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 pub mod process;
+pub mod storage;
+pub mod strace;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -189,16 +191,27 @@ impl Server {
 
     /// Starts this command, and waits until it has said where it listens.
     pub fn spawn(command: &mut Command) -> Server {
+        match Server::attempt(command) {
+            Ok(server) => server,
+            Err(ended) => panic!("it ended with {:?}: {}", ended.code, ended.stderr),
+        }
+    }
+
+    /// Starts this command, and waits until it has said where it listens, or has ended.
+    pub fn attempt(command: &mut Command) -> Result<Server, Ended> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = collect(child.stdout.take().unwrap());
         let mut server = Server::new(child, stdout);
         loop {
-            let line = server.line();
+            let Some(line) = server.try_line() else {
+                let (code, stderr) = server.wait();
+                return Err(Ended { code, stdout: String::new(), stderr });
+            };
             if let Some(address) = line.strip_prefix("listening on ") {
                 server.listening.push(address.to_owned());
             } else if line.starts_with("storing ") {
                 server.storing = line;
-                return server;
+                return Ok(server);
             }
         }
     }
@@ -267,6 +280,12 @@ impl Server {
         (status.code(), self.stderr.iter().map(|line| line + "\n").collect())
     }
 
+    /// Ends it as a crash would.
+    pub fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.running.wait();
+    }
+
     /// Stops it, which must work.
     pub fn stop(mut self) {
         self.signal(Signal::TERM);
@@ -321,6 +340,21 @@ impl Peer {
             line.push(byte[0]);
         }
         String::from_utf8_lossy(&line).trim_end().to_owned()
+    }
+
+    /// The next line, its end taken off, if the server is still there to say one.
+    pub fn try_line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        loop {
+            match self.stream.read(&mut byte) {
+                Ok(1) if byte[0] == b'\n' => return Some(String::from_utf8_lossy(&line).trim_end().to_owned()),
+                Ok(1) => line.push(byte[0]),
+                Ok(_) => return None,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("no answer came"),
+                Err(_) => return None,
+            }
+        }
     }
 
     /// All that comes until the server closes.

@@ -1,0 +1,180 @@
+//! `jobyard serve --salvage`: what can be read of a damaged log becomes a new one, and the damaged files are kept aside.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use jobyard_broker::OpenError;
+use jobyard_engine::{Engine, History, Now};
+use jobyard_log::{Disk, LogError, Moment, Options, salvage as salvage_log};
+
+use super::walk::{walk, walk_directory};
+use crate::serve::random_seed;
+
+/// How much of what is kept goes into one batch.
+const BATCH_BYTES: usize = 16 << 10;
+
+/// Makes the log in this directory one that can be used, if it is damaged. Says what became of it, in words; nothing if it
+/// is not damaged.
+pub fn salvage<D: Disk>(disk: &mut D, options: &Options) -> Result<Option<String>> {
+    match walk(disk, None, &mut |_, _| Ok(())) {
+        Ok(walked) if walked.is_whole() => return Ok(None),
+        Ok(_) => {}
+        Err(error) if matches!(error.downcast_ref(), Some(LogError::NoLog)) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    // Once more, with an eye for what can be kept of that which does not fit.
+    let mut walked = walk(disk, Some(History::Damaged), &mut |_, _| Ok(()))?;
+    let at = walked.last.unwrap_or_default();
+    // As of the last batch: how much time has passed since is for the start to find out.
+    walked.engine.recover(Now { engine_ms: at.engine_ms, wall_ms: at.wall_ms, random: random_seed() });
+    let (jobs, queues) = walked.counts();
+    let loss = walked.loss();
+    let salvaged = salvage_log(disk, options, all_of(&mut walked.engine, at)).context("cannot salvage the log")?;
+    let kept = salvaged.kept.join(", ");
+    Ok(Some(format!("salvaged {jobs} in {queues}; damaged and lost: {loss}. The damaged files are kept: {kept}")))
+}
+
+/// All that an engine knows, in batches.
+fn all_of(engine: &mut Engine, at: Moment) -> impl Iterator<Item = (Moment, Vec<u8>)> {
+    engine.begin_keep_all();
+    let mut done = false;
+    std::iter::from_fn(move || {
+        if done {
+            return None;
+        }
+        done = engine.keep_all(BATCH_BYTES);
+        let records = engine.records().to_vec();
+        engine.clear_records();
+        Some((at, records))
+    })
+}
+
+/// Adds to the reason why a log cannot be used what salvage would make of it.
+pub fn with_advice(error: anyhow::Error, path: &Path) -> anyhow::Error {
+    let damaged = match error.downcast_ref() {
+        Some(OpenError::Log(error)) => is_damage(error),
+        Some(OpenError::Records { .. } | OpenError::Short { .. }) => true,
+        None => false,
+    };
+    if !damaged {
+        return error;
+    }
+    match walk_directory(path, || (), |(), _, _| Ok(())) {
+        Ok(((), walked)) => anyhow!("{error:#}. 'jobyard serve --salvage' {}", walked.prospect()),
+        Err(_) => error,
+    }
+}
+
+fn is_damage(error: &LogError) -> bool {
+    matches!(
+        error,
+        LogError::Damaged { .. }
+            | LogError::SegmentHeader { .. }
+            | LogError::MissingSegment { .. }
+            | LogError::MissingManifest { .. }
+            | LogError::Manifest { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use jobyard_engine::{ClientId, Command, Limits, NewJob, QueueName};
+    use jobyard_log::{Batch, Completion, FileLog, Log};
+
+    use super::*;
+    use crate::disk::OsDisk;
+    use crate::log_tools::{run, verify};
+
+    /// A directory that goes away with the test.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            Place(std::env::temp_dir().join(format!("jobyard-salvage-{}-{name}", std::process::id())))
+        }
+
+        fn verified(&self) -> Result<String> {
+            let mut out = Vec::new();
+            verify::verify(&self.0, &mut out).map(|()| String::from_utf8(out).unwrap())
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn options() -> Options {
+        Options { segment_bytes: 64 << 10, ..Options::new(7) }
+    }
+
+    /// Writes a log of these batches.
+    fn write(place: &Place, batches: &[Vec<u8>]) {
+        let mut log = FileLog::open(OsDisk::open(&place.0).unwrap(), options());
+        let epoch = log.claim(0).unwrap().epoch;
+        for (position, payload) in (1..).zip(batches) {
+            log.submit(epoch, position, Batch { at: Moment::default(), payload });
+            assert_eq!(log.completed(), Some(Completion::Durable(position)));
+        }
+        log.close();
+    }
+
+    /// The records of so many jobs, a batch each.
+    fn jobs(count: u8) -> Vec<Vec<u8>> {
+        let mut engine = Engine::new(Limits::default(), 1, 0);
+        let now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
+        let batch = |job: u8| {
+            let job = NewJob::plain(QueueName::new(b"q"), Box::from([job; 2000]));
+            engine.handle(now, ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});
+            let records = engine.records().to_vec();
+            engine.clear_records();
+            records
+        };
+        (1..=count).map(batch).collect()
+    }
+
+    #[test]
+    fn records_that_make_no_sense_are_lost_and_all_others_kept() {
+        let place = Place::new("senseless");
+        let mut batches = jobs(100);
+        batches[49] = b"no records at all".to_vec();
+        // Not damaged, but impossible: job 10 is put once more.
+        let again = batches[9].clone();
+        batches.push(again);
+        write(&place, &batches);
+        let error = place.verified().unwrap_err().to_string();
+        assert!(error.contains("99 jobs in 1 queue") && error.contains("make no sense"), "{error}");
+
+        let mut disk = OsDisk::open(&place.0).unwrap();
+        let said = salvage(&mut disk, &options()).unwrap().unwrap();
+        assert!(said.contains("salvaged 99 jobs in 1 queue") && said.contains("1 batch with records"), "{said}");
+        assert_eq!(salvage(&mut disk, &options()).unwrap(), None, "once is enough");
+        assert!(place.verified().unwrap().ends_with("99 jobs in 1 queue\n"));
+        // What was salvaged can be written to, and the next number is none that was given before.
+        let walked = walk(&mut disk, None, &mut |_, _| Ok(())).unwrap();
+        let mut engine = walked.engine;
+        engine.recover(Now { engine_ms: 0, wall_ms: 0, random: 0 });
+        let job = NewJob::plain(QueueName::new(b"q"), Box::from([]));
+        let now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
+        let mut number = None;
+        engine.handle(now, ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, reply| {
+            if let jobyard_engine::Reply::Enqueued { number: given, .. } = reply {
+                number = Some(given);
+            }
+        });
+        assert_eq!(number, Some(101));
+    }
+
+    #[test]
+    fn what_is_no_log_is_not_salvaged() {
+        let place = Place::new("nothing");
+        let mut disk = OsDisk::open(&place.0).unwrap();
+        assert_eq!(salvage(&mut disk, &options()).unwrap(), None);
+        assert!(place.verified().is_err());
+        let directory = place.0.clone();
+        assert!(run(&crate::cli::LogCommand::Stats { directory }).is_err());
+    }
+}

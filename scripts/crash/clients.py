@@ -1,0 +1,314 @@
+"""The five protocols, as their clients speak them. Python's standard library only.
+
+Every client can put a job, take one, end it and give it back. A job that was taken is a Taken; what the server answers
+to anything else than expected raises Unexpected.
+"""
+
+import json
+import socket
+import struct
+
+PATIENCE = 30  # seconds that any answer may take
+
+
+class Unexpected(Exception):
+    """An answer that the protocol does not have here."""
+
+
+class Gone(Exception):
+    """The connection ended."""
+
+
+class Taken:
+    """A job that was taken: what it is called by its taker, and its body."""
+
+    def __init__(self, reference, number, uuid, body):
+        self.reference, self.number, self.uuid, self.body = reference, number, uuid, body
+
+
+TAG = 0x6A6F6279617246408000000000000000
+LOW_BITS = 62
+
+
+def uuid_of_number(number):
+    """The UUID of a job that brought none."""
+    value = TAG | (number >> LOW_BITS) << 64 | number & (1 << LOW_BITS) - 1
+    text = f"{value:032x}"
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def number_of_uuid(uuid):
+    """The number in such a UUID; None if the job brought its own."""
+    number = int(uuid.replace("-", "")[16:], 16) & (1 << LOW_BITS) - 1
+    return number if uuid_of_number(number) == uuid else None
+
+
+def compact(value):
+    """JSON without blanks: the server keeps bodies as they come."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+class Client:
+    """One connection."""
+
+    # Whether what it takes stays taken when its connection ends.
+    durable_leases = False
+
+    def __init__(self, place):
+        try:
+            self.socket = socket.create_connection(place, PATIENCE)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise Gone from error
+        self.input = self.socket.makefile("rb")
+
+    def close(self):
+        self.input.close()
+        self.socket.close()
+
+    def send(self, data):
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            raise Gone from error
+
+    def read(self, count):
+        try:
+            data = self.input.read(count)
+        except OSError as error:
+            raise Gone from error
+        if len(data) < count:
+            raise Gone
+        return data
+
+    def line(self):
+        try:
+            line = self.input.readline()
+        except OSError as error:
+            raise Gone from error
+        if not line.endswith(b"\n"):
+            raise Gone
+        return line.rstrip(b"\r\n")
+
+    def expect(self, expected, heard):
+        if heard != expected:
+            raise Unexpected(f"{type(self).__name__}: expected {expected!r}, heard {heard[:200]!r}")
+
+
+class Goqueue(Client):
+    durable_leases = True
+
+    def word(self):
+        word = b""
+        while not word.endswith(b"\0"):
+            word += self.read(1)
+        return word[:-1]
+
+    def put(self, queue, body):
+        self.send(b"ADD\0%s\0" % queue.encode() + struct.pack("<III", 0, 600, len(body)) + body)
+        self.expect(b"ADDED", self.word())
+        return struct.unpack("<Q", self.read(8))[0]
+
+    def take(self, queue):
+        self.send(b"RESERVE\0%s\0" % queue.encode() + struct.pack("<I", 1))
+        word = self.word()
+        if word == b"TIMEOUT":
+            return None
+        self.expect(b"RESERVED", word)
+        number, _priority, _ttp = struct.unpack("<QII", self.read(16))
+        self.expect(b"reserved", self.word())
+        return Taken(number, number, None, self.read(struct.unpack("<I", self.read(4))[0]))
+
+    def end(self, _queue, number):
+        self.send(b"DELETE\0" + struct.pack("<Q", number))
+        self.expect(b"OK", self.word())
+        return "removed"
+
+
+class Takeanumber(Client):
+    durable_leases = True
+
+    def put(self, queue, body):
+        self.send(b"ADD %s 1000000 %s\r\n" % (queue.encode(), body))
+        line = self.line()
+        if not line.startswith(b"+"):
+            self.expect(b"+<uuid>", line)
+        return number_of_uuid(line[1:].decode())
+
+    def take(self, queue):
+        self.send(b"RESERVE %s\r\n" % queue.encode())
+        line = self.line()
+        if line == b":-1":
+            return None
+        if not line.startswith(b"+"):
+            self.expect(b"+<uuid> <body>", line)
+        uuid, body = line[1:].split(b" ", 1)
+        uuid = uuid.decode()
+        return Taken(uuid, number_of_uuid(uuid), uuid, body)
+
+    def end(self, queue, uuid):
+        self.send(b"DONE %s %s\r\n" % (queue.encode(), uuid.encode()))
+        self.expect(b"+OK", self.line())
+        return "completed"
+
+    def give_back(self, queue, uuid):
+        self.send(b"RETRY %s %s\r\n" % (queue.encode(), uuid.encode()))
+        self.expect(b"+OK", self.line())
+
+
+class Masenko(Client):
+    def ask(self, verb, what):
+        self.send(b"%s %s\n" % (verb.encode(), compact(what)))
+        return self.answer()
+
+    def answer(self):
+        verb, _, rest = self.line().partition(b" ")
+        return verb, json.loads(rest)
+
+    def okay(self, verb, what):
+        verb, answer = self.ask(verb, what)
+        self.expect(b"OK", verb + (b" " + json.dumps(answer).encode() if verb != b"OK" else b""))
+        return answer
+
+    @staticmethod
+    def task(queue, body, **more):
+        return {"name": "crash", "queue": queue, "payload": json.loads(body), "retry": 250, **more}
+
+    def put(self, queue, body):
+        return self.okay("PUSH", self.task(queue, body))["id"]
+
+    def put_dated(self, queue, body, date):
+        return self.okay("PUSH", self.task(queue, body, execute_at=date))["id"]
+
+    def put_blocked(self, queue, first, second):
+        """Two jobs at once, the second of which is blocked by the first."""
+        lines = [self.task(queue, first), self.task(queue, second, blocked_by=[-1])]
+        self.send(b"ATOMIC\n%sDONE\n" % b"".join(b"PUSH %s\n" % compact(line) for line in lines))
+        verb, answer = self.answer()
+        self.expect(b"OK", verb)
+        return answer["ids"]
+
+    def take(self, queue):
+        verb, answer = self.ask("FETCH", {"queues": [queue], "timeout": "1ms"})
+        if verb == b"EMPTY":
+            return None
+        self.expect(b"OK", verb)
+        body = compact(answer["payload"])
+        return Taken(answer["id"], answer["id"], None, body)
+
+    def end(self, _queue, number):
+        self.okay("ACK", {"id": number})
+        return "completed"
+
+
+class Jobcentre(Client):
+    def ask(self, **what):
+        self.send(json.dumps(what).encode() + b"\n")
+        return json.loads(self.line())
+
+    def okay(self, **what):
+        answer = self.ask(**what)
+        if answer["status"] != "ok":
+            raise Unexpected(f"Job Centre: {what['request']} was answered {answer}")
+        return answer
+
+    def put(self, queue, body):
+        line = b'{"request":"put","queue":%s,"job":%s,"pri":0}\n' % (json.dumps(queue).encode(), body)
+        self.send(line)
+        answer = json.loads(self.line())
+        if answer["status"] != "ok":
+            raise Unexpected(f"Job Centre: put was answered {answer}")
+        return answer["id"]
+
+    def take(self, queue):
+        answer = self.ask(request="get", queues=[queue])
+        if answer["status"] == "no-job":
+            return None
+        if answer["status"] != "ok":
+            raise Unexpected(f"Job Centre: get was answered {answer}")
+        body = compact(answer["job"])
+        return Taken(answer["id"], answer["id"], None, body)
+
+    def end(self, _queue, number):
+        self.okay(request="delete", id=number)
+        return "removed"
+
+    def give_back(self, _queue, number):
+        self.okay(request="abort", id=number)
+
+
+class Workq(Client):
+    durable_leases = True
+    TTR_MS = 600_000
+    TTL_MS = 3_600_000
+
+    def put(self, queue, body, uuid):
+        words = (uuid.encode(), queue.encode(), self.TTR_MS, self.TTL_MS, len(body), body)
+        self.send(b"add %s %s %d %d %d -max-fails=255\r\n%s\r\n" % words)
+        self.expect(b"+OK", self.line())
+
+    def put_dated(self, queue, body, date, uuid):
+        words = (uuid.encode(), queue.encode(), self.TTR_MS, self.TTL_MS, date.encode(), len(body), body)
+        self.send(b"schedule %s %s %d %d %s %d -max-fails=255\r\n%s\r\n" % words)
+        self.expect(b"+OK", self.line())
+
+    def take(self, queue):
+        self.send(b"lease %s 0\r\n" % queue.encode())
+        line = self.line()
+        if line == b"-TIMEOUT":
+            return None
+        self.expect(b"+OK 1", line)
+        uuid, _name, size = self.line().decode().split(" ")
+        body = self.read(int(size))
+        self.expect(b"\r\n", self.read(2))
+        return Taken(uuid, number_of_uuid(uuid), uuid, body)
+
+    def end(self, _queue, uuid, result=b""):
+        self.send(b"complete %s %d\r\n%s\r\n" % (uuid.encode(), len(result), result))
+        self.expect(b"+OK", self.line())
+        return "completed"
+
+    def give_back(self, _queue, uuid):
+        self.send(b"fail %s 0\r\n\r\n" % uuid.encode())
+        self.expect(b"+OK", self.line())
+
+    def remove(self, uuid):
+        self.send(b"delete %s\r\n" % uuid.encode())
+        self.expect(b"+OK", self.line())
+        return "removed"
+
+    def result(self, uuid):
+        """What came of a job; None if there is nothing to know of it."""
+        self.send(b"result %s 0\r\n" % uuid.encode())
+        line = self.line()
+        if line in (b"-NOT-FOUND", b"-TIMEOUT"):
+            return None
+        self.expect(b"+OK 1", line)
+        _uuid, _success, size = self.line().decode().split(" ")
+        result = self.read(int(size))
+        self.expect(b"\r\n", self.read(2))
+        return result
+
+    def inspect(self, uuids):
+        """The jobs of these UUIDs, one answer each: what the server knows of it, or None."""
+        at_once, jobs = 200, []
+        for start in range(0, len(uuids), at_once):
+            portion = uuids[start : start + at_once]
+            self.send(b"".join(b"inspect job %s\r\n" % uuid.encode() for uuid in portion))
+            jobs += [self.inspected() for _ in portion]
+        return jobs
+
+    def inspected(self):
+        line = self.line()
+        if line == b"-NOT-FOUND":
+            return None
+        self.expect(b"+OK 1", line)
+        count = int(self.line().split(b" ")[1])
+        job = {}
+        for _ in range(count):
+            name, _, value = self.line().partition(b" ")
+            job[name.decode()] = value
+        return job
+
+
+PROTOCOLS = {"goqueue": Goqueue, "takeanumber": Takeanumber, "masenko": Masenko, "jobcentre": Jobcentre, "workq": Workq}

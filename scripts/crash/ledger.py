@@ -1,0 +1,171 @@
+"""What clients were promised, and what they saw. It stands outside the server and believes only answers."""
+
+import json
+import threading
+import time
+from collections import Counter
+
+from clients import uuid_of_number
+
+# States as workq shows them.
+FINISHED = (b"1", b"2")
+LEASED = b"4"
+
+ASKED, ACKNOWLEDGED = "asked", "acknowledged"
+
+
+class Job:
+    """One job: what was asked for, and what was acknowledged."""
+
+    def __init__(self, key, queue, body, uuid=None, not_before=None, blocker=None):
+        self.key, self.queue, self.body = key, queue, body
+        self.uuid, self.number = uuid, None
+        self.not_before, self.blocker = not_before, blocker
+        self.put = ASKED
+        self.end, self.how, self.result = None, None, None
+        self.leased_until = None
+
+    def name(self):
+        """What it can be looked up by; None if nobody was told."""
+        if self.uuid is not None:
+            return self.uuid
+        return None if self.number is None else uuid_of_number(self.number)
+
+
+class Ledger:
+    """All jobs there ever were."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.jobs = {}
+        self.by_number = {}
+        self.counts = Counter()
+        self.wrong = []
+        # What was left leased, to be ended in a later life.
+        self.left = []
+        # Keys that ended since the last look.
+        self.recently_ended = []
+        self.ended = []
+
+    def say_wrong(self, what, text):
+        self.counts[what] += 1
+        self.wrong.append(f"{what}: {text}")
+
+    def asked(self, job):
+        with self.lock:
+            self.jobs[job.key] = job
+
+    def acknowledged(self, job, number=None):
+        with self.lock:
+            self.counts["acknowledged puts"] += 1
+            job.put = ACKNOWLEDGED
+            self.seen(job, number)
+
+    def seen(self, job, number):
+        """A job was seen under this number."""
+        if number is None:
+            return
+        if self.by_number.setdefault(number, job.key) != job.key:
+            self.say_wrong("ids given twice", f"{number} was given to {self.by_number[number]} and to {job.key}")
+        elif job.number not in (None, number):
+            self.say_wrong("ids given twice", f"{job.key} had the id {job.number} and has {number}")
+        job.number = number
+
+    def taken(self, taken, durable):
+        """A job was taken; the job, if it is one that could be."""
+        with self.lock:
+            key = json.loads(taken.body).get("k")
+            job = self.jobs.get(key)
+            if job is None or job.body != taken.body:
+                self.say_wrong("unexpected", f"a job came that nobody put: {taken.body[:100]!r}")
+                return None
+            self.counts["leases"] += 1
+            if job.end == ACKNOWLEDGED:
+                self.say_wrong("returned", f"{key} was {job.how}, and was given to a worker")
+                return None
+            if job.put is None:
+                self.say_wrong("unexpected", f"{key} was not there after a crash, and came later")
+            now = time.time()
+            if job.leased_until is not None and now < job.leased_until:
+                self.say_wrong("leases lost", f"{key} was leased, and was given to another worker")
+            if job.not_before is not None and now < job.not_before - 0.001:
+                self.say_wrong("early", f"{key} came {job.not_before - now:.3f} s before its date")
+            if job.blocker is not None and self.jobs[job.blocker].end is None:
+                self.say_wrong("early", f"{key} came before {job.blocker}, which blocks it, was done")
+            job.put = ACKNOWLEDGED
+            self.seen(job, taken.number)
+            # Less than it lasts: what is checked is the server, not the clocks.
+            job.leased_until = now + 500 if durable else None
+            return job
+
+    def leave(self, job, protocol, reference):
+        """A job stays leased although nobody works on it."""
+        with self.lock:
+            self.left.append((job, protocol, reference))
+
+    def take_left(self, protocol, draw):
+        """A job that was left by a client of this protocol, if there is one."""
+        with self.lock:
+            mine = [index for index, left in enumerate(self.left) if left[1] == protocol]
+            if not mine:
+                return None
+            job, _, reference = self.left.pop(draw.choice(mine))
+            return job, reference
+
+    def ending(self, job, how, result=None):
+        with self.lock:
+            job.end, job.how, job.result = ASKED, how, result
+
+    def acknowledged_end(self, job):
+        with self.lock:
+            self.counts["completed"] += 1
+            job.end, job.leased_until = ACKNOWLEDGED, None
+            self.recently_ended.append(job)
+
+    def giving_back(self, job):
+        with self.lock:
+            job.leased_until = None
+
+    def look(self, client, draw, everything=False):
+        """Compares all that is known with what the server has after a start. `client` speaks workq."""
+        with self.lock:
+            self.ended += self.recently_ended
+            ended = self.ended if everything else self.recently_ended + draw.sample(self.ended, min(500, len(self.ended)))
+            self.recently_ended = []
+            open_jobs = [job for job in self.jobs.values() if job.end != ACKNOWLEDGED and job.put is not None]
+            self.check_open(client, [job for job in open_jobs if job.name() is not None])
+            self.check_ended(client, ended)
+
+    def check_open(self, client, jobs):
+        for job, found in zip(jobs, client.inspect([job.name() for job in jobs])):
+            gone = found is None or found["state"] in FINISHED
+            if job.put == ASKED:
+                # It may be there or not, but it must be decided.
+                job.put = None if gone else ACKNOWLEDGED
+            elif job.end == ASKED:
+                if gone:
+                    job.end = ACKNOWLEDGED
+                    self.ended.append(job)
+                else:
+                    job.end = None
+            elif gone:
+                self.say_wrong("missing", f"{job.key}, id {job.number}, {job.name()}")
+                job.end = ACKNOWLEDGED
+            else:
+                self.counts["recovered"] += 1
+                if job.leased_until is not None and time.time() < job.leased_until:
+                    self.counts["leases kept"] += 1
+                    if found["state"] != LEASED:
+                        self.say_wrong("leases lost", f"{job.key} has the state {found['state'].decode()}")
+            if found is not None and found["payload"] != job.body:
+                self.say_wrong("unexpected", f"{job.key} has another body: {found['payload'][:100]!r}")
+
+    def check_ended(self, client, jobs):
+        for job, found in zip(jobs, client.inspect([job.name() for job in jobs])):
+            if found is not None and (job.how == "removed" or found["state"] not in FINISHED):
+                self.say_wrong("returned", f"{job.key} was {job.how}, and is there: state {found['state'].decode()}")
+            if job.result is not None and job.how == "completed":
+                self.counts["results kept"] += 1
+                result = client.result(job.uuid)
+                if result != job.result:
+                    self.say_wrong("results lost", f"{job.key}: expected {job.result!r}, found {result!r}")
