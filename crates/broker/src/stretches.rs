@@ -62,7 +62,8 @@ impl<L: Log> Broker<L> {
         if !self.compaction_due() {
             return;
         }
-        let portion = PORTION_BYTES + PER_APPENDED * self.engine.records().len();
+        // With what the turn has decided, it must fit into a segment.
+        let portion = (PORTION_BYTES + PER_APPENDED * self.engine.records().len()).min(self.batch_bytes_max());
         if self.engine.compact(portion) {
             self.stretches.rewritten = Some(self.commit.position(self.engine.records()));
         }
