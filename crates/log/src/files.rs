@@ -318,13 +318,14 @@ impl<D: Disk> Log for FileLog<D> {
         // Frames alone are counted: what a segment's header takes can never be let go of by writing less.
         let segment_bytes = self.spares.capacity();
         let Some(held) = &self.held else {
-            return Extent { bytes: 0, segment_bytes, newest_from: 0, room: 0 };
+            return Extent { bytes: 0, segment_bytes, newest_from: 0, short: false, room: 0 };
         };
         let newest = held.newest();
         Extent {
             bytes: held.older_bytes + newest.frames_bytes(),
             segment_bytes,
             newest_from: newest.header.first,
+            short: self.spares.short(),
             room: newest.bytes.saturating_sub(newest.used) + self.spares.room(),
         }
     }

@@ -182,7 +182,7 @@ impl Log for MemoryLog {
 
     fn extent(&self) -> Extent {
         if self.full {
-            Extent { segment_bytes: LAST_BYTES, room: LAST_BYTES + LAST_BYTES / 2, ..Extent::BOUNDLESS }
+            Extent { segment_bytes: LAST_BYTES, short: true, room: LAST_BYTES + LAST_BYTES / 2, ..Extent::BOUNDLESS }
         } else {
             Extent::BOUNDLESS
         }

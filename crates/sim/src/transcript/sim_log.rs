@@ -144,7 +144,7 @@ impl Log for SimLog {
     fn extent(&self) -> Extent {
         let extent = self.log().extent();
         match self {
-            SimLog::Disk { full: true, .. } => Extent { room: extent.segment_bytes * 3 / 2, ..extent },
+            SimLog::Disk { full: true, .. } => Extent { short: true, room: extent.segment_bytes * 3 / 2, ..extent },
             _ => extent,
         }
     }

@@ -250,7 +250,7 @@ impl Workload {
         let (attempts, fails, priority) = (self.below(4), self.below(4), self.below(3));
         let flags = format!("-max-attempts={attempts} -max-fails={fails} -priority={priority}");
         let (label, line) = match kind {
-            2 => ("workq run", format!("run {id} {queue} 3000 2000 {len}")),
+            2 => ("workq run", format!("run {id} {queue} 9000 20000 {len}")),
             3 => {
                 let time = date(self.world.clock.wall_ms + 4_000);
                 ("workq schedule", format!("schedule {id} {queue} 3000 {ttl_ms} {time} {len} {flags}"))
