@@ -159,6 +159,7 @@ const LISTEN_NOTES: &str = "  The number is the port if none is given. 'any' tak
   lease=5m           how long a takeanumber reservation lasts (for ever)
 
 Examples:
+  jobyard serve --data /var/lib/jobyard --fsync interval=50ms
   jobyard serve --memory
   jobyard serve --listen workq://127.0.0.1 --listen 'masenko://[::1]:12345'
   jobyard serve --listen 'any+unix:///run/jobyard.sock?heartbeat=10s'
@@ -175,7 +176,8 @@ Settings:
 ";
 
 const EXAMPLE_FILE: &str = r#"listen = ["any://127.0.0.1:5627", "workq://127.0.0.1:9922"]
-memory = true
+data = "/var/lib/jobyard"
+fsync = "always"
 max_memory = "4GiB"
 log_format = "json"
 
@@ -193,7 +195,8 @@ Signals:
 
 Exit codes:
   0  stopped as it was told
-  1  could not start or go on, such as an address in use
+  1  could not start or go on: an address in use, a damaged log, a disk that
+     failed to write or sync
   2  the command line, a variable or the configuration file makes no sense";
 
 #[cfg(test)]
