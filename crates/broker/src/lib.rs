@@ -119,7 +119,7 @@ pub struct Broker<L> {
     stretches: Stretches,
     /// The log is being read back.
     recovery: Option<Recovery>,
-    /// Somebody was served.
+    /// What clients sent before the server was ready has been looked at.
     started: bool,
     /// What the log had to tell when it was claimed.
     notices: Vec<String>,
@@ -135,7 +135,7 @@ pub struct Broker<L> {
     /// How much this turn has done, in the engine's units of work.
     turn_work: u64,
     started_wall_ms: i64,
-    /// What recovery decided. Nobody is read before it is durable.
+    /// What recovery decided. Nobody's commands are carried out before it is durable.
     recovered: Position,
     draining: bool,
     stop: Stop,
@@ -267,6 +267,11 @@ impl<L: Log> Broker<L> {
     #[must_use]
     pub fn log(&self) -> &L {
         &self.commit.log
+    }
+
+    /// The log, to be tampered with.
+    pub fn log_mut(&mut self) -> &mut L {
+        &mut self.commit.log
     }
 
     /// The log, of which the broker lets go as it is.

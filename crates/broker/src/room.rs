@@ -18,7 +18,8 @@ impl<L: Log> Broker<L> {
     /// Whether the disk has too little room for jobs.
     #[must_use]
     pub fn disk_full(&self) -> bool {
-        self.commit.log.extent().room < RESERVE_SEGMENTS.saturating_mul(self.commit.log.extent().segment_bytes)
+        let extent = self.commit.log.extent();
+        extent.short && extent.room < RESERVE_SEGMENTS.saturating_mul(extent.segment_bytes)
     }
 
     /// A turn that decided more than this takes in no more commands before it was submitted. With the last command it still
@@ -32,6 +33,9 @@ impl<L: Log> Broker<L> {
     /// what time decides.
     pub(crate) fn disk_refuses(&self, command: &Command) -> bool {
         let extent = self.commit.log.extent();
+        if !extent.short {
+            return false;
+        }
         let reserve = match self.engine.needs(command) {
             Needs::Room => RESERVE_SEGMENTS,
             Needs::Little => LAST_SEGMENTS,

@@ -13,9 +13,6 @@ const PORTION_BYTES: usize = 64 << 10;
 /// How much is written anew for each byte appended, so that dead bytes do not grow faster than they are reclaimed.
 const PER_APPENDED: usize = 2;
 
-/// Segments that the log keeps ahead of need, apart from the newest.
-pub(crate) const SPARE_SEGMENTS: u64 = 3;
-
 /// What the engine calls stretches: where in the log each begins, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Stretches {
@@ -41,11 +38,11 @@ impl Stretches {
 /// It may grow to one and a half times what lives, and a segment: with two bytes written anew for each that is appended, it
 /// then stays below twice what lives and two segments. When the disk is short of room, what can be reclaimed is.
 fn too_long(extent: &Extent, live_bytes: u64) -> bool {
-    let Extent { bytes, segment_bytes, room, .. } = *extent;
+    let Extent { bytes, segment_bytes, short, .. } = *extent;
     // What lives is an estimate, and a little less than it takes.
     let dead_bytes = bytes.saturating_sub(live_bytes.saturating_add(live_bytes / 8));
-    let short = room < SPARE_SEGMENTS.saturating_mul(segment_bytes) && dead_bytes > segment_bytes;
-    short || bytes > live_bytes.saturating_add(live_bytes / 2).saturating_add(segment_bytes)
+    short && dead_bytes > segment_bytes
+        || bytes > live_bytes.saturating_add(live_bytes / 2).saturating_add(segment_bytes)
 }
 
 impl<L: Log> Broker<L> {
@@ -62,7 +59,8 @@ impl<L: Log> Broker<L> {
         if !self.compaction_due() {
             return;
         }
-        let portion = PORTION_BYTES + PER_APPENDED * self.engine.records().len();
+        // With what the turn has decided, it must fit into a segment.
+        let portion = (PORTION_BYTES + PER_APPENDED * self.engine.records().len()).min(self.batch_bytes_max());
         if self.engine.compact(portion) {
             self.stretches.rewritten = Some(self.commit.position(self.engine.records()));
         }
@@ -100,21 +98,21 @@ mod tests {
 
     const SEGMENT: u64 = 1_000;
 
-    fn extent(bytes: u64, room: u64) -> Extent {
-        Extent { bytes, segment_bytes: SEGMENT, newest_from: 1, room }
+    fn extent(bytes: u64, short: bool) -> Extent {
+        Extent { bytes, segment_bytes: SEGMENT, newest_from: 1, short, room: 0 }
     }
 
     #[test]
     fn a_log_may_grow_to_half_as_much_again_as_lives_and_a_segment() {
-        assert!(!too_long(&extent(4_000, 3_000), 2_000));
-        assert!(too_long(&extent(4_001, 3_000), 2_000));
-        assert!(!too_long(&extent(1_000, 3_000), 0));
+        assert!(!too_long(&extent(4_000, false), 2_000));
+        assert!(too_long(&extent(4_001, false), 2_000));
+        assert!(!too_long(&extent(1_000, false), 0));
     }
 
     #[test]
     fn a_log_on_a_full_disk_gives_up_what_it_can() {
-        assert!(too_long(&extent(3_251, 2_999), 2_000));
-        assert!(!too_long(&extent(3_250, 2_999), 2_000), "less than a segment is dead");
-        assert!(!too_long(&extent(3_251, 3_000), 2_000));
+        assert!(too_long(&extent(3_251, true), 2_000));
+        assert!(!too_long(&extent(3_250, true), 2_000), "less than a segment is dead");
+        assert!(!too_long(&extent(3_251, false), 2_000));
     }
 }

@@ -131,6 +131,13 @@ impl LogError {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(self, LogError::Disk { kind: StorageFull | QuotaExceeded | FileTooLarge, .. })
     }
+
+    /// Whether the same may be tried again when there is room. After a failed sync nobody knows what is on disk, whatever the
+    /// reason was.
+    #[must_use]
+    pub fn may_try_again(&self) -> bool {
+        self.is_full() && !matches!(self, LogError::Disk { doing, .. } if doing == "sync")
+    }
 }
 
 /// What helps against damage.

@@ -65,10 +65,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual: segments of 16 MiB, each batch synced, a reserve of two segments.
+    /// The usual: segments of 32 MiB, each batch synced, a reserve of two segments.
     #[must_use]
     pub fn new(salt_for_new: u64) -> Self {
-        let segment_bytes = 16 * 1024 * 1024;
+        let segment_bytes = 32 * 1024 * 1024;
         Options { segment_bytes, sync: SyncMode::Always, salt_for_new, reserve_segments: 2, older: &[] }
     }
 
@@ -278,7 +278,7 @@ impl<D: Disk> FileLog<D> {
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), LogError> {
         loop {
             match manifest.write(&mut self.disk) {
-                Err(error) if error.is_full() && self.spares.give_up_one(&mut self.disk)? => {}
+                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk)? => {}
                 done => return done,
             }
         }
@@ -318,13 +318,14 @@ impl<D: Disk> Log for FileLog<D> {
         // Frames alone are counted: what a segment's header takes can never be let go of by writing less.
         let segment_bytes = self.spares.capacity();
         let Some(held) = &self.held else {
-            return Extent { bytes: 0, segment_bytes, newest_from: 0, room: 0 };
+            return Extent { bytes: 0, segment_bytes, newest_from: 0, short: false, room: 0 };
         };
         let newest = held.newest();
         Extent {
             bytes: held.older_bytes + newest.frames_bytes(),
             segment_bytes,
             newest_from: newest.header.first,
+            short: self.spares.short(),
             room: newest.bytes.saturating_sub(newest.used) + self.spares.room(),
         }
     }

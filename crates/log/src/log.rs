@@ -73,13 +73,16 @@ pub struct Extent {
     pub segment_bytes: u64,
     /// The position at which the newest segment begins.
     pub newest_from: Position,
-    /// How many more bytes are sure to find room.
+    /// Whether no more room could be found when it was last looked for. As long as it was, there is room for a batch of a
+    /// segment's length at any time.
+    pub short: bool,
+    /// How many more bytes are sure to find room, however short it is.
     pub room: u64,
 }
 
 impl Extent {
     /// That of a log which takes care of itself, or keeps nothing.
-    pub const BOUNDLESS: Extent = Extent { bytes: 0, segment_bytes: 0, newest_from: 0, room: u64::MAX };
+    pub const BOUNDLESS: Extent = Extent { bytes: 0, segment_bytes: 0, newest_from: 0, short: false, room: u64::MAX };
 }
 
 /// One machine's, or many machines', memory of what was decided.

@@ -2,7 +2,7 @@
 
 use crate::error::{LogError, Loss};
 use crate::frame::{self, Header};
-use crate::log::{Batch, Claim, Completion, Log, Position, Replayed};
+use crate::log::{Batch, Claim, Completion, Extent, Log, Position, Replayed};
 
 /// A log that outlives its broker, but not its process.
 #[derive(Clone, Debug)]
@@ -18,6 +18,7 @@ pub struct MemoryLog {
     /// How often [`Log::completed`] says nothing about a batch before it is durable.
     lateness: u32,
     in_flight: Option<InFlight>,
+    full: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -27,13 +28,25 @@ struct InFlight {
     polls_left: u32,
 }
 
+/// What is left on a disk that is full.
+const LAST_BYTES: u64 = 1 << 20;
+
 const NOTHING: Header = Header { epoch: 0, position: 0, proven: 0, previous_crc: 0 };
 
 impl MemoryLog {
     /// An empty log, whose batches are durable after [`Log::completed`] has said nothing `lateness` times.
     #[must_use]
     pub fn new(salt: u64, lateness: u32) -> Self {
-        MemoryLog { bytes: Vec::new(), salt, epoch: 0, before: NOTHING, last: NOTHING, lateness, in_flight: None }
+        MemoryLog {
+            bytes: Vec::new(),
+            salt,
+            epoch: 0,
+            before: NOTHING,
+            last: NOTHING,
+            lateness,
+            in_flight: None,
+            full: false,
+        }
     }
 
     /// What is left after a crash that took the batch in flight.
@@ -50,6 +63,11 @@ impl MemoryLog {
             self.append(frame);
         }
         self
+    }
+
+    /// From now on there is as much room as on a disk that has only its last reserve left, or as much as one likes.
+    pub fn fill_up(&mut self, full: bool) {
+        self.full = full;
     }
 
     /// The durable batches.
@@ -159,6 +177,14 @@ impl Log for MemoryLog {
         match self.in_flight.take()?.frame {
             Some(frame) => Some(Completion::Durable(self.append(frame))),
             None => Some(Completion::Fenced),
+        }
+    }
+
+    fn extent(&self) -> Extent {
+        if self.full {
+            Extent { segment_bytes: LAST_BYTES, short: true, room: LAST_BYTES + LAST_BYTES / 2, ..Extent::BOUNDLESS }
+        } else {
+            Extent::BOUNDLESS
         }
     }
 

@@ -25,7 +25,7 @@ pub struct RealTime {
 impl RealTime {
     /// Counts from now.
     pub fn new() -> RealTime {
-        let booted = Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default();
+        let booted = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
         let booted_ms = u64::try_from(booted.as_millis()).unwrap_or(u64::MAX);
         RealTime { start: Instant::now(), booted_ms, boot: machine::boot() }
     }

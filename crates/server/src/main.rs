@@ -1,4 +1,4 @@
-//! The `jobyard` binary: carries out the broker's actions on real sockets, by real time.
+//! The `jobyard` binary: carries out the broker's actions on real sockets and a real disk, by real time; and its tools.
 //!
 //! Absent here: parsing, and every decision about jobs and clients. `bench` is a client, and stands apart.
 

@@ -6,6 +6,7 @@
 //!   what was written to it, and `c` if that was all it will ever get.
 //! - `wait MS`: time passes on both clocks; what falls due is done at its time.
 //! - `step ±MS`: the wall clock steps.
+//! - `disk full`, `disk free`: the disk has only its reserve left, or room again.
 //! - `drain`, `stop`: as the signals. After `stop` time passes until all is done; the process stays.
 //! - `restart`: all connections are cut, and the broker is opened again from what its log has made durable.
 
@@ -108,11 +109,13 @@ impl Manual<'_> {
         match (words.next(), words.next()) {
             (Some("wait"), Some(ms)) => self.wait(ms.parse()?)?,
             (Some("step"), Some(ms)) => self.time.step(ms.parse()?),
+            (Some("disk"), Some("full")) => self.server.broker_mut().log_mut().fill_up(true),
+            (Some("disk"), Some("free")) => self.server.broker_mut().log_mut().fill_up(false),
             (Some("drain"), None) => self.server.happens(Event::Drain),
             (Some("stop"), None) => self.stop()?,
             (Some("restart"), None) => self.restart()?,
             (Some("settle"), first) => return self.settle_with(first.into_iter().chain(words)),
-            _ => bail!("expected settle, wait MS, step ±MS, drain, stop or restart"),
+            _ => bail!("expected settle, wait MS, step ±MS, disk full, disk free, drain, stop or restart"),
         }
         self.settle()?;
         Ok(String::new())

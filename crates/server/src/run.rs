@@ -91,6 +91,11 @@ impl<L: Log> Server<L> {
         &self.broker
     }
 
+    /// The broker, to be tampered with.
+    pub fn broker_mut(&mut self) -> &mut Broker<L> {
+        &mut self.broker
+    }
+
     /// Another broker takes over; what the old one was about to do is forgotten.
     pub fn replace(&mut self, broker: Broker<L>) {
         self.broker = broker;

@@ -103,13 +103,16 @@ fn log_options(config: &Config) -> LogOptions {
 fn fit_into_segments(config: &mut Config) {
     let at_most = usize::try_from(config.segment_bytes / 2).unwrap_or(usize::MAX);
     let Limits { body_bytes_max, block_bytes_max, group_bytes_max, .. } = &mut config.limits;
-    if config.storage == Storage::Memory || *body_bytes_max.max(group_bytes_max) <= at_most {
+    let limits = [body_bytes_max, block_bytes_max, group_bytes_max];
+    if config.storage == Storage::Memory || limits.iter().all(|limit| **limit <= at_most) {
         return;
     }
-    for limit in [body_bytes_max, block_bytes_max, group_bytes_max] {
+    for limit in limits {
         *limit = at_most.min(*limit);
     }
-    tracing::warn!("bodies may have at most {at_most} bytes: half a segment, whose size was set with segment_size");
+    tracing::warn!(
+        "bodies may have at most {at_most} bytes, half a segment: for larger ones, set a larger segment_size"
+    );
 }
 
 /// What the broker is told of the settings and of the sockets that there are.

@@ -2,8 +2,8 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use support::{Ended, PATIENCE, Server, run_with};
@@ -87,6 +87,72 @@ fn more_connections_than_jobs_and_bodies_of_any_size() {
 }
 
 #[test]
+fn a_backlog_is_all_finished_and_is_not_in_the_figures() {
+    let server = start();
+    for (index, address) in server.listening[..PROTOCOLS.len()].iter().enumerate() {
+        // Shares of different size, for several queues.
+        let load = ["--connections", "3", "--queues", "2", "--depth", "4", "--jobs", "50", "--backlog", "100"];
+        let ended = run_with(&[&["bench", address, "--json"], &load[..]].concat());
+        succeeded(&ended);
+        assert_eq!((figure(&ended, "cycles"), figure(&ended, "requests")), (50.0, 150.0), "{}", ended.stdout);
+        assert_eq!(figure(&ended, "backlog"), 100.0, "{}", ended.stdout);
+        check_queues_are_empty(&server, 2 * (index + 1));
+    }
+    server.stop();
+}
+
+/// Stands between one Job Centre client and a server. Returns what the client asks for, request by request.
+fn overheard(place: SocketAddr) -> (SocketAddr, thread::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let between = listener.local_addr().unwrap();
+    let asked = thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut server = TcpStream::connect(place).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answers = BufReader::new(server.try_clone().unwrap());
+        let mut asked = Vec::new();
+        for request in BufReader::new(client.try_clone().unwrap()).lines().map_while(Result::ok) {
+            server.write_all(format!("{request}\n").as_bytes()).unwrap();
+            let mut answer = String::new();
+            answers.read_line(&mut answer).unwrap();
+            client.write_all(answer.as_bytes()).unwrap();
+            asked.push(request.split('"').nth(3).unwrap().to_owned());
+        }
+        asked
+    });
+    (between, asked)
+}
+
+#[test]
+fn a_backlog_waits_while_the_cycles_run() {
+    let server = start();
+    let (place, asked) = overheard(server.place(3));
+    let address = format!("jobcentre://{place}");
+    succeeded(&run_with(&["bench", &address, "--connections", "1", "--jobs", "2", "--backlog", "3"]));
+    let cycles = "put get delete put get delete";
+    let expected = format!("get put put put {cycles} get delete get delete get delete");
+    assert_eq!(asked.join().unwrap().join(" "), expected);
+    server.stop();
+}
+
+#[test]
+fn jobs_that_are_only_put_stay_there() {
+    let server = start();
+    for (index, address) in server.listening[..PROTOCOLS.len()].iter().enumerate() {
+        let load = ["--connections", "3", "--depth", "4", "--jobs", "50", "--put-only"];
+        let ended = run_with(&[&["bench", address, "--json"], &load[..]].concat());
+        succeeded(&ended);
+        assert_eq!((figure(&ended, "cycles"), figure(&ended, "requests")), (0.0, 50.0), "{}", ended.stdout);
+        let mut client = support::Peer::connect(server.place(PROTOCOLS.len()));
+        client.send("INFO\n");
+        let info = client.line();
+        assert_eq!(info.matches("\"ready\":50,\"delayed\":0,\"to_ack\":0}").count(), index + 1, "{info}");
+    }
+    server.stop();
+}
+
+#[test]
 fn people_get_a_table() {
     let server = start();
     let ended = run_with(&["bench", &server.listening[3], "--connections", "2", "--jobs", "10"]);
@@ -113,6 +179,8 @@ fn what_makes_no_sense_is_refused() {
     refused(&["--seconds", "0"], 2, "expected 0.001 to 86400");
     refused(&["--seconds", "NaN"], 2, "expected 0.001 to 86400");
     refused(&["--seconds", "1", "--jobs", "1"], 2, "cannot be used with");
+    refused(&["--put-only", "--backlog", "1"], 2, "cannot be used with");
+    refused(&["--backlog", "1000000001"], 2, "--backlog");
     refused(&["--body", "3"], 2, "a jobcentre job has at least 11 bytes");
     refused(&["--body", "1000000", "--connections", "1000", "--depth", "100"], 2, "more than 1 GiB");
 }

@@ -77,6 +77,7 @@ struct Machine {
     capacity_bytes: Option<u64>,
     prepare_polls: u32,
     preparing: Option<Preparing>,
+    struck: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -91,10 +92,7 @@ impl SimDisk {
     /// A disk that holds this, all of it durable.
     #[must_use]
     pub fn from_image(image: &Image) -> Self {
-        let disk = SimDisk::default();
-        let history = History { start: image.clone(), operations: Vec::new() };
-        (disk.machine().history, disk.machine().state) = (history, State::from_image(image));
-        disk
+        SimDisk::from_state(State::from_image(image))
     }
 
     /// What it held at first, and all that was done to it.
@@ -113,6 +111,13 @@ impl SimDisk {
     #[must_use]
     pub fn crash(&self, crash: Crash) -> Image {
         self.look().state.crash(crash)
+    }
+
+    /// A disk of its own, as the next process finds it when this one was killed: all is there, and what was not synced still
+    /// is not.
+    #[must_use]
+    pub fn killed(&self) -> SimDisk {
+        SimDisk::from_state(self.look().state.clone())
     }
 
     /// After how many of its bytes the last write that is not synced may be torn.
@@ -137,6 +142,12 @@ impl SimDisk {
     #[must_use]
     pub fn read(&self) -> u64 {
         self.look().read
+    }
+
+    /// Of which kinds, by their names in [`Operation::KINDS`], the operations were that failed or were cut short.
+    #[must_use]
+    pub fn struck(&self) -> Vec<&'static str> {
+        self.look().struck.clone()
     }
 
     /// How much room all files take.
@@ -170,6 +181,11 @@ impl SimDisk {
         self.machine().prepare_polls = polls;
     }
 
+    fn from_state(state: State) -> Self {
+        let history = History { start: state.clone(), operations: Vec::new() };
+        SimDisk(Rc::new(RefCell::new(Machine { history, state, ..Machine::default() })))
+    }
+
     fn machine(&self) -> RefMut<'_, Machine> {
         self.0.borrow_mut()
     }
@@ -180,17 +196,19 @@ impl SimDisk {
 }
 
 impl Machine {
-    /// Something is tried: whether it fails.
-    fn fault(&mut self) -> Option<Fault> {
+    /// An operation of this kind is tried: whether it fails.
+    fn fault(&mut self, kind: &'static str) -> Option<Fault> {
         let number = self.tried;
         self.tried += 1;
         let from = self.faults_from.filter(|(from, _)| number >= *from).map(|(_, fault)| fault);
-        self.faults.get(&number).copied().or(from)
+        let fault = self.faults.get(&number).copied().or(from);
+        self.struck.extend(fault.map(|_| kind));
+        fault
     }
 
     /// Something is tried that cannot be done by halves.
-    fn attempt(&mut self) -> io::Result<()> {
-        self.fault().map_or(Ok(()), Fault::error)
+    fn attempt(&mut self, kind: &'static str) -> io::Result<()> {
+        self.fault(kind).map_or(Ok(()), Fault::error)
     }
 
     fn attempt_read(&mut self) -> io::Result<()> {
@@ -242,7 +260,7 @@ impl Machine {
     }
 
     fn write(&mut self, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        let fault = self.fault();
+        let fault = self.fault("write");
         let mut count = self.fitting(file, offset, bytes.len());
         if count == 0 && !bytes.is_empty() {
             return Err(no_room());
@@ -261,7 +279,7 @@ impl Machine {
 
     fn prepare(&mut self, name: &str, bytes: u64) {
         assert!(self.preparing.is_none(), "one file is prepared at a time");
-        let fault = self.fault().filter(|fault| !matches!(fault, Fault::Short(_)));
+        let fault = self.fault("prepare").filter(|fault| !matches!(fault, Fault::Short(_)));
         let full = (bytes > self.room()).then_some(Fault::Full);
         let file = self.state.files.len();
         let fault = full.or(fault);
@@ -324,14 +342,14 @@ impl Disk for SimDisk {
     }
 
     fn create(&mut self, name: &str) -> io::Result<SimFile> {
-        self.machine().attempt()?;
+        self.machine().attempt("create")?;
         let file = self.machine().create(name);
         Ok(SimFile { disk: self.clone(), file })
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         let mut machine = self.machine();
-        machine.attempt()?;
+        machine.attempt("rename")?;
         machine.find(from)?;
         machine.happens(Operation::Rename { from: from.to_owned(), to: to.to_owned() });
         Ok(())
@@ -339,7 +357,7 @@ impl Disk for SimDisk {
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
         let mut machine = self.machine();
-        machine.attempt()?;
+        machine.attempt("remove")?;
         machine.find(name)?;
         machine.happens(Operation::Remove { name: name.to_owned() });
         Ok(())
@@ -347,7 +365,7 @@ impl Disk for SimDisk {
 
     fn sync_directory(&mut self) -> io::Result<()> {
         let mut machine = self.machine();
-        machine.attempt()?;
+        machine.attempt("sync of the directory")?;
         machine.happens(Operation::SyncDirectory);
         Ok(())
     }
@@ -384,7 +402,7 @@ impl DiskFile for SimFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut machine = self.disk.machine();
         let file = self.file;
-        let attempt = machine.attempt();
+        let attempt = machine.attempt("sync");
         machine.happens(if attempt.is_ok() { Operation::Sync { file } } else { Operation::SyncFailed { file } });
         attempt
     }

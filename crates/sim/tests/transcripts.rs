@@ -5,10 +5,13 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use jobyard_protocols::{ANY, PROTOCOLS};
-use jobyard_sim::transcript::{Cut, Line, SimWorld, Step, Transcript, escape, play, unescape};
+use jobyard_sim::disk::Crash;
+use jobyard_sim::transcript::{Cut, Line, SimWorld, Step, Storage, Transcript, escape, play, unescape};
 
 /// After how many turns a batch of the log is durable.
 const LATENESS: [u32; 3] = [0, 1, 5];
+/// The smallest that the server allows.
+const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
 /// The file in a protocol's folder that is no transcript.
 const TEXTS: &str = "texts.txt";
 const TOGETHER: &str = "together";
@@ -32,13 +35,51 @@ fn transcripts_hold_in_random_cuts() {
     }
 }
 
+#[test]
+fn transcripts_hold_on_a_disk() {
+    let (small, large): (Vec<_>, Vec<_>) =
+        all_transcripts().into_iter().partition(|transcript| longest_text(transcript) < SMALL_SEGMENT_BYTES / 4);
+    for (transcripts, segment_bytes) in [(&small, SMALL_SEGMENT_BYTES), (&large, 16 << 20)] {
+        hold_on(transcripts, Cut::Whole, &[Storage::Disk { crash: Crash::Lost, segment_bytes }]);
+    }
+}
+
+#[test]
+fn transcripts_with_a_crash_hold_whatever_it_leaves() {
+    let mut transcripts = all_transcripts();
+    transcripts.retain(|transcript| transcript.lines.iter().any(|line| line.step == Step::Crash));
+    for protocol in PROTOCOLS.iter().filter(|protocol| protocol.name != "http") {
+        let shown = transcripts.iter().any(|transcript| transcript.path.contains(protocol.name));
+        assert!(shown, "no transcript of {} has a crash", protocol.name);
+    }
+    let mut crashes = vec![Crash::Kill, Crash::Lost, Crash::BytesLost, Crash::NamesLost];
+    crashes.extend((0..6).map(Crash::Torn));
+    crashes.extend((0..12).flat_map(|seed| [Crash::Names(seed), Crash::Scattered(seed), Crash::Garbage(seed)]));
+    let on_disk = |crash| Storage::Disk { crash, segment_bytes: SMALL_SEGMENT_BYTES };
+    let storages: Vec<Storage> = crashes.into_iter().map(on_disk).collect();
+    for cut in (1..=3).map(Cut::Random) {
+        hold_on(&transcripts, cut, &storages);
+    }
+}
+
+fn longest_text(transcript: &Transcript) -> u64 {
+    let sent = transcript.lines.iter().map(|line| match &line.step {
+        Step::Send { bytes, .. } => bytes.len() as u64,
+        _ => 0,
+    });
+    sent.max().unwrap_or(0)
+}
+
 fn hold(cut: Cut) {
-    let transcripts = all_transcripts();
+    hold_on(&all_transcripts(), cut, &LATENESS.map(|lateness| Storage::Memory { lateness }));
+}
+
+fn hold_on(transcripts: &[Transcript], cut: Cut, storages: &[Storage]) {
     let mut failures = Vec::new();
-    for transcript in &transcripts {
-        for lateness in LATENESS {
-            if let Err(failure) = play_once(transcript, cut, lateness) {
-                failures.push(format!("{failure}  played: {cut:?}, the log {lateness} turns late\n"));
+    for transcript in transcripts {
+        for storage in storages {
+            if let Err(failure) = play_once(transcript, cut, *storage) {
+                failures.push(format!("{failure}  played: {cut:?}, {storage:?}\n"));
                 break;
             }
         }
@@ -53,8 +94,11 @@ fn hold(cut: Cut) {
 }
 
 /// A server that panics must not keep the other transcripts from being played, nor its own from being named.
-fn play_once(transcript: &Transcript, cut: Cut, lateness: u32) -> Result<(), String> {
-    let played = catch_unwind(|| play(transcript, &mut SimWorld::new(&transcript.setup, cut, lateness), cut));
+fn play_once(transcript: &Transcript, cut: Cut, storage: Storage) -> Result<(), String> {
+    let played = catch_unwind(|| {
+        let mut world = SimWorld::with_storage(&transcript.setup, cut, storage);
+        play(transcript, &mut world, cut)
+    });
     match played {
         Ok(outcome) => outcome.map_err(|failure| failure.to_string()),
         Err(_) => Err(format!("{}: the server panicked (see above)\n", transcript.path)),

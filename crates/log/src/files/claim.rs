@@ -143,7 +143,7 @@ impl<D: Disk> FileLog<D> {
                 Ok((file, header, bytes))
             }
             // Without any room the same bytes are written once more to the same place.
-            Err(error) if error.is_full() => {
+            Err(error) if error.may_try_again() => {
                 volume::remove(&mut self.disk, &new_name_of(header.id)).or_else(missing_is_fine)?;
                 let file = volume::open(&mut self.disk, &name)?;
                 let bytes = end.bytes;
@@ -163,7 +163,7 @@ impl<D: Disk> FileLog<D> {
         loop {
             let copied = volume::create(&mut self.disk, &name).and_then(|file| copy(file, &name, end, header, bytes));
             match copied {
-                Err(error) if error.is_full() && self.spares.give_up_one(&mut self.disk)? => {}
+                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk)? => {}
                 done => return done.map(|file| (file, name)),
             }
         }

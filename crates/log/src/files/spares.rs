@@ -48,10 +48,15 @@ impl Spares {
         self.segment_bytes - HEADER_BYTES
     }
 
+    /// Whether the disk was found full.
+    pub fn short(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
     /// How much is sure to find room in spares. Unless the disk was found full, those to come are as good as there. If it
     /// was, one spare is kept back: its room may be needed for the manifest.
     pub fn room(&self) -> u64 {
-        let spares = if self.retry_at.is_some() { self.ready.len().saturating_sub(1) } else { self.wanted };
+        let spares = if self.short() { self.ready.len().saturating_sub(1) } else { self.wanted };
         spares as u64 * self.capacity()
     }
 

@@ -86,21 +86,18 @@ impl<'a> Connection<'a> {
         self.asked.is_empty()
     }
 
-    /// Asks for the first word.
-    pub fn greet(&mut self, now: u64) {
-        self.script.greet.request.write(&[], &mut self.output);
-        self.asked.push_back(Asked { step: Step::Greet, at: now });
+    /// Asks for a step that needs no reply before it: any but a finish. A put is of the job of this number.
+    pub fn ask(&mut self, step: Step, number: u64, now: u64) {
+        match step {
+            Step::Put => self.script.write_put(number, &mut self.output),
+            step => exchange(self.script, step).request.write(&[], &mut self.output),
+        }
+        self.asked.push_back(Asked { step, at: now });
     }
 
-    /// Asks to put the job of this number.
-    pub fn put(&mut self, number: u64, now: u64) {
-        self.script.write_put(number, &mut self.output);
-        self.asked.push_back(Asked { step: Step::Put, at: now });
-    }
-
-    /// Takes the next reply off the input. What follows from it within the cycle is asked for: a job that was put is
-    /// followed by a take, and that by its finish. So there is a job for each take, whoever gets it.
-    pub fn answer(&mut self, now: u64) -> Result<Option<Answer>> {
+    /// Takes the next reply off the input. Unless it was the last step that was wanted, the next is asked for: a job
+    /// that was put is followed by a take, and that by its finish. So there is a job for each take, whoever gets it.
+    pub fn answer(&mut self, last: Step, now: u64) -> Result<Option<Answer>> {
         let input = &self.input[self.start..self.end];
         if input.is_empty() {
             return Ok(None);
@@ -114,6 +111,7 @@ impl<'a> Connection<'a> {
             Reading::Other => bail!("the server's answer to a {} was {}", step.name(), shown(input)),
         };
         let next = match step {
+            step if step == last => None,
             Step::Put => Some(Step::Take),
             Step::Take => Some(Step::Finish),
             Step::Greet | Step::Finish => None,

@@ -25,6 +25,10 @@ pub struct Plan {
     pub jobs: Option<u64>,
     /// otherwise, for so long.
     pub seconds: f64,
+    /// Jobs that wait in the queues all the while.
+    pub backlog: u64,
+    /// Whether jobs are only put, and left there.
+    pub put_only: bool,
     /// How long all connections may be silent while something is unanswered.
     pub timeout: Duration,
 }
@@ -34,7 +38,7 @@ pub struct Plan {
 pub struct Measured {
     /// Requests that were answered: all of them.
     pub requests: u64,
-    /// Jobs that were finished: all that were put.
+    /// Jobs of which all was done that was wanted: put, taken and finished.
     pub cycles: u64,
     /// The time from the first request to the last answer. Not to the end of the planned time: with many connections a
     /// server may answer all puts before the first take, and what was begun then would count for little or much.
@@ -45,6 +49,36 @@ pub struct Measured {
     pub latencies: Latencies,
 }
 
+/// A part of the run: which steps are taken, and how often.
+#[derive(Debug)]
+struct Phase {
+    first: Step,
+    last: Step,
+    /// How often each connection may still begin;
+    shares: Vec<u64>,
+    /// how often all of them together;
+    left: u64,
+    /// and until when, in nanoseconds after the phase began.
+    end: u64,
+}
+
+impl Phase {
+    /// As often as there are jobs, each connection as often as its share.
+    fn shared(first: Step, last: Step, shares: Vec<u64>) -> Phase {
+        Phase { first, last, shares, left: u64::MAX, end: u64::MAX }
+    }
+
+    /// Whether this connection may begin once more. If so, it does.
+    fn begin(&mut self, index: usize, now: u64) -> bool {
+        let may = now < self.end && self.left > 0 && self.shares[index] > 0;
+        if may {
+            self.left -= 1;
+            self.shares[index] -= 1;
+        }
+        may
+    }
+}
+
 /// Connections under load.
 #[derive(Debug)]
 pub struct Load<'a> {
@@ -52,13 +86,10 @@ pub struct Load<'a> {
     connections: Vec<Connection<'a>>,
     depth: usize,
     timeout: Duration,
+    phase: Phase,
+    /// When the phase began.
     began: Instant,
-    /// No job is put after this, in nanoseconds after `began`.
-    end: u64,
-    /// How long from the beginning to the end, in nanoseconds.
-    duration: u64,
     jobs_put: u64,
-    jobs_max: u64,
     /// Connections with something unanswered.
     busy: usize,
     requests: u64,
@@ -79,17 +110,14 @@ impl<'a> Load<'a> {
         for (index, connection) in connections.iter_mut().enumerate() {
             connection.register(poll.registry(), Token(index)).context("cannot wait for a socket")?;
         }
-        let nanos = |seconds| u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX);
         Ok(Load {
             poll,
+            phase: Phase::shared(Step::Greet, Step::Greet, vec![1; connections.len()]),
             connections,
             depth: plan.depth,
             timeout: plan.timeout,
             began: Instant::now(),
-            end: u64::MAX,
-            duration: plan.jobs.map_or_else(|| nanos(plan.seconds), |_| u64::MAX),
             jobs_put: 0,
-            jobs_max: plan.jobs.unwrap_or(u64::MAX),
             busy: 0,
             requests: 0,
             cycles: 0,
@@ -98,51 +126,63 @@ impl<'a> Load<'a> {
     }
 
     /// Greets the server on every connection, then does what was planned. Every job that was put is finished, also
-    /// when the time is over.
-    pub fn run(mut self) -> Result<Measured> {
-        let mut events = Events::with_capacity(EVENTS);
-        for connection in &mut self.connections {
-            connection.greet(0);
-            connection.send()?;
-        }
-        self.until_all_is_answered(&mut events)?;
+    /// when the time is over, unless jobs shall only be put.
+    pub fn run(mut self, plan: &Plan) -> Result<Measured> {
+        self.until_all_is_answered()?;
+        // Each takes as many as it put: other connections may have other queues.
+        let shares = shares(plan.backlog, self.connections.len());
+        self.go_through(Phase::shared(Step::Put, Step::Put, shares.clone()))?;
 
-        self.latencies = Latencies::new();
-        (self.requests, self.cycles) = (0, 0);
         let processor_before = processor_seconds();
-        (self.began, self.end) = (Instant::now(), self.duration);
-        for index in 0..self.connections.len() {
-            let now = self.now();
-            let connection = &mut self.connections[index];
-            let wanted = usize::try_from(self.jobs_max - self.jobs_put).unwrap_or(usize::MAX);
-            for _ in 0..self.depth.min(wanted) {
-                connection.put(self.jobs_put, now);
-                self.jobs_put += 1;
-            }
-            connection.send()?;
-        }
-        self.until_all_is_answered(&mut events)?;
-
-        Ok(Measured {
+        let nanos = u64::try_from(Duration::from_secs_f64(plan.seconds).as_nanos()).unwrap_or(u64::MAX);
+        self.go_through(Phase {
+            first: Step::Put,
+            last: if plan.put_only { Step::Put } else { Step::Finish },
+            shares: vec![u64::MAX; self.connections.len()],
+            left: plan.jobs.unwrap_or(u64::MAX),
+            end: if plan.jobs.is_some() { u64::MAX } else { nanos },
+        })?;
+        let measured = Measured {
             requests: self.requests,
             cycles: self.cycles,
             seconds: self.began.elapsed().as_secs_f64(),
             generator_seconds: processor_seconds() - processor_before,
-            latencies: self.latencies,
-        })
+            latencies: std::mem::replace(&mut self.latencies, Latencies::new()),
+        };
+
+        self.go_through(Phase::shared(Step::Take, Step::Finish, shares))?;
+        Ok(measured)
     }
 
-    fn until_all_is_answered(&mut self, events: &mut Events) -> Result<()> {
+    /// One phase, up to its last answer. The figures are of it alone.
+    fn go_through(&mut self, phase: Phase) -> Result<()> {
+        self.latencies = Latencies::new();
+        (self.requests, self.cycles) = (0, 0);
+        self.phase = phase;
+        self.began = Instant::now();
+        self.until_all_is_answered()
+    }
+
+    /// Begins on all connections, as much as may be in flight, and goes on until nothing more is to be done.
+    fn until_all_is_answered(&mut self) -> Result<()> {
+        let mut events = Events::with_capacity(EVENTS);
+        for index in 0..self.connections.len() {
+            let now = self.now();
+            for _ in 0..self.depth {
+                self.begin(index, now);
+            }
+            self.connections[index].send()?;
+        }
         self.busy = self.connections.iter().filter(|connection| !connection.is_idle()).count();
         while self.busy > 0 {
-            match self.poll.poll(events, Some(self.timeout)) {
+            match self.poll.poll(&mut events, Some(self.timeout)) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other.context("cannot wait for sockets")?,
             }
             if events.is_empty() {
                 bail!("no answer for {:?}: {} connections wait for the server", self.timeout, self.busy);
             }
-            for event in events.iter() {
+            for event in &events {
                 self.go_on(event)?;
             }
         }
@@ -162,28 +202,38 @@ impl<'a> Load<'a> {
 
     fn hear(&mut self, index: usize) -> Result<()> {
         let now = self.now();
-        let connection = &mut self.connections[index];
-        let was_idle = connection.is_idle();
-        while let Some(answer) = connection.answer(now)? {
+        let was_idle = self.connections[index].is_idle();
+        while let Some(answer) = self.connections[index].answer(self.phase.last, now)? {
             self.latencies.record(now - answer.asked_at);
             self.requests += 1;
-            if answer.step == Step::Finish {
-                self.cycles += 1;
-                if now < self.end && self.jobs_put < self.jobs_max {
-                    connection.put(self.jobs_put, now);
-                    self.jobs_put += 1;
-                }
+            if answer.step == self.phase.last {
+                self.cycles += u64::from(answer.step == Step::Finish);
+                self.begin(index, now);
             }
         }
-        if !was_idle && connection.is_idle() {
+        if !was_idle && self.connections[index].is_idle() {
             self.busy -= 1;
         }
         Ok(())
     }
 
+    /// Asks for the first step once more, if it may be.
+    fn begin(&mut self, index: usize, now: u64) {
+        if self.phase.begin(index, now) {
+            self.connections[index].ask(self.phase.first, self.jobs_put, now);
+            self.jobs_put += u64::from(self.phase.first == Step::Put);
+        }
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
+}
+
+/// So many jobs, cut into shares of which none is more than one larger than another.
+fn shares(jobs: u64, connections: usize) -> Vec<u64> {
+    let connections = connections as u64;
+    (0..connections).map(|index| jobs / connections + u64::from(index < jobs % connections)).collect()
 }
 
 /// What this process took of a processor so far.

@@ -39,6 +39,8 @@ Examples:
   jobyard bench
   jobyard bench goqueue://127.0.0.1:11223 --connections 10 --depth 64
   jobyard bench beanstalkd://127.0.0.1:11300 --jobs 100000 --json
+  jobyard bench --depth 64 --jobs 1000000 --backlog 10000
+  jobyard bench --depth 64 --jobs 1000000 --put-only
 
 Exit codes:
   0  every request was answered as it should be
@@ -75,6 +77,19 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(..=16 << 20))]
     body: u32,
 
+    /// Jobs that wait in the queues all the while
+    ///
+    /// So many jobs are put before the measured ones, so that those wait behind them; they are taken in turn with all
+    /// others, and at the end the rest is taken and finished. They are not in the figures.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    backlog: u64,
+
+    /// Only put jobs, and leave them there
+    ///
+    /// The queues keep them, under the names that --json says; in workq, for an hour.
+    #[arg(long, conflicts_with = "backlog")]
+    put_only: bool,
+
     /// How many queues the connections share
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     queues: u32,
@@ -104,9 +119,11 @@ pub fn bench(arguments: &Arguments) -> Result<(), Failure> {
         depth: arguments.depth as usize,
         jobs: arguments.jobs,
         seconds: arguments.seconds.unwrap_or(DEFAULT_SECONDS),
+        backlog: arguments.backlog,
+        put_only: arguments.put_only,
         timeout: Duration::from_secs_f64(arguments.timeout),
     };
-    let measured = Load::new(streams, &scripts, &plan)?.run()?;
+    let measured = Load::new(streams, &scripts, &plan)?.run(&plan)?;
     let report = Report {
         protocol: arguments.target.protocol().name(),
         place,
@@ -115,6 +132,7 @@ pub fn bench(arguments: &Arguments) -> Result<(), Failure> {
         depth: arguments.depth,
         body: arguments.body,
         queues: arguments.queues,
+        backlog: arguments.backlog,
         measured: &measured,
     };
     say(&if arguments.json { report.json() } else { report.table() });

@@ -21,6 +21,8 @@ pub struct Report<'a> {
     pub body: u32,
     /// How many queues.
     pub queues: u32,
+    /// Jobs that waited in them all the while.
+    pub backlog: u64,
     /// What came of it.
     pub measured: &'a Measured,
 }
@@ -55,11 +57,11 @@ impl Report<'_> {
 
     /// One line for programs. None of its texts has a letter that JSON would want escaped.
     pub fn json(&self) -> String {
-        let Report { protocol, place, queue, connections, depth, body, queues, measured } = self;
+        let Report { protocol, place, queue, connections, depth, body, queues, backlog, measured } = self;
         let Measured { requests, cycles, seconds, .. } = measured;
         let fields = [
             format!("\"protocol\":\"{protocol}\",\"place\":\"{place}\",\"queue\":\"{queue}\",\"queues\":{queues}"),
-            format!("\"connections\":{connections},\"depth\":{depth},\"body_bytes\":{body}"),
+            format!("\"connections\":{connections},\"depth\":{depth},\"body_bytes\":{body},\"backlog\":{backlog}"),
             format!("\"requests\":{requests},\"cycles\":{cycles},\"seconds\":{seconds:.6}"),
             format!("\"requests_per_second\":{:.1}", self.requests_per_second()),
             format!("\"cycles_per_second\":{:.1}", self.cycles_per_second()),
@@ -106,7 +108,17 @@ mod tests {
 
     fn report(measured: &Measured) -> Report<'_> {
         let place = "127.0.0.1:9922".parse().unwrap();
-        Report { protocol: "workq", place, queue: "q", connections: 3, depth: 8, body: 64, queues: 1, measured }
+        Report {
+            protocol: "workq",
+            place,
+            queue: "q",
+            connections: 3,
+            depth: 8,
+            body: 64,
+            queues: 1,
+            backlog: 9,
+            measured,
+        }
     }
 
     #[test]
@@ -125,7 +137,7 @@ protocol  connections  depth  body  requests  seconds  requests/s  cycles/s    p
         let line = report(&measured()).json();
         for field in [
             "{\"protocol\":\"workq\",\"place\":\"127.0.0.1:9922\",\"queue\":\"q\",\"queues\":1,",
-            "\"connections\":3,\"depth\":8,\"body_bytes\":64,",
+            "\"connections\":3,\"depth\":8,\"body_bytes\":64,\"backlog\":9,",
             "\"requests\":3000,\"cycles\":1000,\"seconds\":0.500000,",
             "\"requests_per_second\":6000.0,\"cycles_per_second\":2000.0,",
             "\"generator_us_per_request\":1.000}\n",

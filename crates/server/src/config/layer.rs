@@ -40,7 +40,7 @@ pub struct Layer {
 
     /// The directory for jobs [default: ./jobyard-data]
     ///
-    /// It is made if it is not there. One server at a time can use it.
+    /// It is made if it is not there, but not the directory that it is in. One server at a time can use it.
     #[arg(long, value_name = "DIR", conflicts_with = "memory", help_heading = "Storage")]
     #[serde(deserialize_with = "text")]
     pub data: Option<PathBuf>,
@@ -61,9 +61,9 @@ pub struct Layer {
 
     /// How large the log's files are, 64KiB to 1GiB [default: 32MiB]
     ///
-    /// For experts. Jobs take up to twice their size and two such files on disk; three more are kept ready. Large
-    /// files are written more evenly, small ones keep a small log smaller. A log is read whatever size it was written
-    /// with.
+    /// For experts. Jobs take up to twice their size and two such files on disk; three or four more are kept ready.
+    /// A body can be half as long as a file. Large files are written more evenly, small ones keep a small log
+    /// smaller. A log is read whatever size it was written with.
     #[arg(long, value_name = "SIZE", help_heading = "Storage")]
     #[serde(deserialize_with = "text")]
     pub segment_size: Option<Bytes>,

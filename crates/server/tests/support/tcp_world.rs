@@ -175,6 +175,10 @@ impl World for TcpWorld {
         Ok(())
     }
 
+    fn fill_disk(&mut self, full: bool) -> Result<(), Trouble> {
+        self.tell(if full { "disk full" } else { "disk free" }).map(drop)
+    }
+
     fn drain(&mut self) -> Result<(), Trouble> {
         self.tell_and_settle("drain")
     }

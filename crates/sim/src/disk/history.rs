@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::SimDisk;
 use super::crash::Crash;
 use super::state::{FileId, Image, State};
 
@@ -101,7 +102,7 @@ impl Operation {
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// What it held at first.
-    pub start: Image,
+    pub(super) start: State,
     /// All that was done.
     pub operations: Vec<Operation>,
 }
@@ -110,7 +111,7 @@ impl History {
     /// A walk along it, which stands before the first operation.
     #[must_use]
     pub fn walk(&self) -> Walk<'_> {
-        Walk { state: State::from_image(&self.start), rest: &self.operations }
+        Walk { state: self.start.clone(), rest: &self.operations }
     }
 }
 
@@ -134,6 +135,12 @@ impl<'h> Walk<'h> {
     #[must_use]
     pub fn crash(&self, crash: Crash) -> Image {
         self.state.crash(crash)
+    }
+
+    /// A disk of its own that goes on from here: what was not synced here is not synced there.
+    #[must_use]
+    pub fn disk(&self) -> SimDisk {
+        SimDisk::from_state(self.state.clone())
     }
 
     /// After how many of its bytes the last write that is not synced may be torn.

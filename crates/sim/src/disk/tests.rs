@@ -208,6 +208,7 @@ fn what_fails_changes_nothing() {
     ];
     assert!(errors.iter().all(|error| error.as_ref().is_err_and(|error| error.raw_os_error() == Some(28))));
     assert_eq!((disk.operations(), disk.tried()), (before, 9));
+    assert_eq!(disk.struck(), ["create", "rename", "remove", "sync of the directory", "write"]);
     disk.fail_read(disk.read() + 1, Fault::Broken);
     assert_eq!(disk.list().unwrap(), ["a"]);
     assert!(file.bytes().is_err());
@@ -294,6 +295,8 @@ fn a_walk_sees_what_the_disk_was_at_each_moment() {
             steps += 1;
         }
         assert_eq!((walk.crash(Crash::Lost), walk.crash(Crash::Garbage(7)), walk.tears()), (lost, garbage, tears));
+        assert_eq!(walk.disk().crash(Crash::Lost), walk.crash(Crash::Lost));
+        assert_eq!(walk.disk().history().walk().crash(Crash::Garbage(7)), walk.crash(Crash::Garbage(7)));
     }
     assert!(walk.step().is_none() && !walk.is_settled());
     let again = SimDisk::from_image(&disk.crash(Crash::Kill));

@@ -102,6 +102,10 @@ impl World for FakeWorld {
         Ok(())
     }
 
+    fn fill_disk(&mut self, _full: bool) -> Result<(), Trouble> {
+        Ok(())
+    }
+
     fn drain(&mut self) -> Result<(), Trouble> {
         Ok(())
     }
@@ -126,7 +130,7 @@ fn failure(body: &str) -> Failure {
 fn what_is_as_expected_passes_in_every_cut() {
     let body = "a> echo one\na< one\nb>> echo two\\necho three\\n\nb< two\nb<< thr\nb<< ee\\n\n\
                 a> later\nwait 1s\na< now\nc>> half\nc ends\nc<< half\na> close\na closed\nopen a masenko\na> echo x\n\
-                a< x\nb leaves\nclock +1h\ndrain\nrestart\nb> echo again\nb< again\ncrash\nb> echo again\nb< again\nstop";
+                a< x\nb leaves\nclock +1h\ndisk full\ndrain\nrestart\nb> echo again\nb< again\ncrash\nb> echo again\nb< again\nstop";
     for cut in [Cut::Whole, Cut::Bytes, Cut::Random(1), Cut::Random(2)] {
         play_in(&mut FakeWorld::default(), body, cut).unwrap();
     }

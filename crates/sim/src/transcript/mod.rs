@@ -7,11 +7,13 @@ mod fake_world;
 mod limits;
 mod parse;
 mod player;
+mod sim_log;
 mod sim_world;
 mod world;
 
 pub use escape::{escape, unescape};
 pub use parse::{Line, ListenerSetup, ParseError, Setup, Step, Transcript};
 pub use player::{Cut, Failure, play};
+pub use sim_log::Storage;
 pub use sim_world::SimWorld;
 pub use world::{Trouble, World};

@@ -92,6 +92,11 @@ pub enum Step {
     Restart,
     /// The power goes out; the machine and the server are started again.
     Crash,
+    /// The disk is full but for the reserve, or has room again.
+    Disk {
+        /// Whether it is full.
+        full: bool,
+    },
     /// The server takes no more jobs.
     Drain,
     /// The server stops.
@@ -240,6 +245,10 @@ impl Parser {
             [again @ ("restart" | "crash")] => {
                 self.clients.clear();
                 self.push(if again == "crash" { Step::Crash } else { Step::Restart });
+                Ok(())
+            }
+            ["disk", state @ ("full" | "free")] => {
+                self.push(Step::Disk { full: state == "full" });
                 Ok(())
             }
             ["drain"] => {
@@ -439,7 +448,7 @@ mod tests {
 
     #[test]
     fn everything_that_happens_beside_talk() {
-        let body = "a ends\nwait 1500ms\nwait 2d\nclock +1h\nclock -3s\na leaves\nb closed\ndrain\nstop\nrestart\na> x\ncrash\na> x";
+        let body = "a ends\nwait 1500ms\nwait 2d\nclock +1h\nclock -3s\na leaves\nb closed\ndisk full\ndisk free\ndrain\nstop\nrestart\na> x\ncrash\na> x";
         let expected = [
             open("a", 0),
             Step::Ends("a".into()),
@@ -450,6 +459,8 @@ mod tests {
             Step::Leaves("a".into()),
             open("b", 0),
             Step::Closed("b".into()),
+            Step::Disk { full: true },
+            Step::Disk { full: false },
             Step::Drain,
             Step::Stop,
             Step::Restart,

@@ -98,6 +98,10 @@ impl Player<'_> {
             Step::Clock(ms) => self.happens(format!("clock {ms:+}ms"), |world| world.step_clock(*ms)),
             Step::Restart => self.start_again("restart", |world| world.restart()),
             Step::Crash => self.start_again("crash", |world| world.crash()),
+            Step::Disk { full } => {
+                let name = if *full { "disk full" } else { "disk free" };
+                self.happens(name.to_owned(), |world| world.fill_disk(*full))
+            }
             Step::Drain => self.happens("drain".to_owned(), |world| {
                 world.drain()?;
                 world.settle()

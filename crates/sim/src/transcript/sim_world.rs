@@ -1,23 +1,25 @@
-//! The simulated world: a broker whose sockets are buffers, whose log is memory and whose clock is a number.
+//! The simulated world: a broker whose sockets are buffers, whose disk is memory and whose clock is a number.
 
 use std::collections::{HashMap, VecDeque};
 
 use jobyard_broker::{Action, Broker, Clock, Config, Event, Listening, Sleep};
 use jobyard_engine::ClientId;
-use jobyard_log::MemoryLog;
 
 use super::parse::Setup;
 use super::player::Cut;
+use super::sim_log::{Kept, SimLog, Storage, cut_off};
 use super::world::{Trouble, World};
-use crate::random::splitmix;
+use crate::disk::{Fault, SimDisk};
+use crate::random::{below, splitmix};
 
 /// 2026-01-01T00:00:00Z.
 const START_WALL_MS: i64 = 1_767_225_600_000;
 /// The machine's own clock begins anywhere at each boot.
 const BOOT_MONOTONIC_MS: u64 = 1_000_003;
-const LOG_SALT: u64 = 0x6a6f_6273;
 const SEED: u64 = 5627;
 const DRAIN_TIMEOUT_MS: u64 = 5_000;
+/// More than a start does to its disk.
+const START_OPERATIONS: usize = 24;
 /// A server that is not at rest after so many turns never will be. The longest known way is a body of
 /// many MiB that arrives and leaves in small pieces.
 const TURNS_MAX: usize = 1_000_000;
@@ -26,6 +28,7 @@ const TURNS_MAX: usize = 1_000_000;
 pub struct SimWorld {
     config: Config,
     cut: Cut,
+    storage: Storage,
     random: u64,
     clock: Clock,
     server: Server,
@@ -38,9 +41,9 @@ pub struct SimWorld {
 
 enum Server {
     /// Boxed: a broker is large, what is left of it is not.
-    Runs(Box<Broker<MemoryLog>>),
+    Runs(Box<Broker<SimLog>>),
     /// It has stopped, and left this.
-    Stopped(MemoryLog),
+    Stopped(Kept),
 }
 
 /// A connection, as the machine would keep it.
@@ -61,10 +64,16 @@ struct Pipe {
 }
 
 impl SimWorld {
-    /// A fresh server. What it writes is taken in such pieces as `cut` says, and a batch of its log is durable after
-    /// `lateness` turns.
+    /// A fresh server with its log in memory. What it writes is taken in such pieces as `cut` says, and a batch of its log
+    /// is durable after `lateness` turns.
     #[must_use]
     pub fn new(setup: &Setup, cut: Cut, lateness: u32) -> Self {
+        SimWorld::with_storage(setup, cut, Storage::Memory { lateness })
+    }
+
+    /// A fresh server with its log there.
+    #[must_use]
+    pub fn with_storage(setup: &Setup, cut: Cut, storage: Storage) -> Self {
         let listening = |listener: &super::ListenerSetup| Listening {
             listener: listener.listener,
             options: listener.options.clone(),
@@ -79,9 +88,10 @@ impl SimWorld {
         let mut world = SimWorld {
             config,
             cut,
+            storage,
             random: if let Cut::Random(seed) = cut { seed } else { 0 },
             clock,
-            server: Server::Stopped(MemoryLog::new(LOG_SALT, lateness)),
+            server: Server::Stopped(Kept::new(storage)),
             listening: false,
             events: Vec::new(),
             names: HashMap::new(),
@@ -185,12 +195,21 @@ impl SimWorld {
 
     /// Nothing is left of the server but what its log holds for certain.
     fn kill(&mut self) {
-        let empty = Server::Stopped(MemoryLog::new(LOG_SALT, 0));
+        let empty = Server::Stopped(Kept::new(self.storage));
         self.server = match std::mem::replace(&mut self.server, empty) {
-            Server::Runs(broker) => Server::Stopped(broker.into_log().crash()),
+            Server::Runs(broker) => Server::Stopped(broker.into_log().killed()),
             stopped @ Server::Stopped(_) => stopped,
         };
         self.events.clear();
+    }
+
+    /// The power goes out once more while the server starts: a server at rest has synced all, one that starts has not.
+    fn cut_start_off(&mut self, disk: SimDisk) -> SimDisk {
+        let until = disk.tried() + below(&mut self.random, START_OPERATIONS) as u64;
+        disk.fail_from(until, Fault::Broken);
+        // How far it came is all the same: the disk stands still when its power goes out.
+        let _ = Broker::open(self.config.clone(), Kept::Disk(disk.clone()).open(self.storage), self.clock);
+        disk
     }
 
     /// Turns until there is nothing to do now; says when there will be.
@@ -307,8 +326,8 @@ impl World for SimWorld {
         self.kill();
         self.names.clear();
         self.pipes.clear();
-        let Server::Stopped(log) = &self.server else { return Err(Trouble::new("the server was not killed")) };
-        let broker = Broker::open(self.config.clone(), log.clone(), self.clock)
+        let Server::Stopped(kept) = &self.server else { return Err(Trouble::new("the server was not killed")) };
+        let broker = Broker::open(self.config.clone(), kept.open(self.storage), self.clock)
             .map_err(|error| Trouble::new(format!("the server does not start: {error}")))?;
         self.server = Server::Runs(Box::new(broker));
         self.listening = true;
@@ -320,7 +339,20 @@ impl World for SimWorld {
         self.clock.boot += 1;
         // Beyond that of the boot before, for some clocks, and short of it, for others.
         self.clock.monotonic_ms = BOOT_MONOTONIC_MS * self.clock.boot;
+        if let (Server::Stopped(kept), Storage::Disk { crash, .. }) = (&self.server, self.storage)
+            && let Some(disk) = kept.disk()
+        {
+            let disk = self.cut_start_off(cut_off(disk, crash));
+            self.server = Server::Stopped(Kept::Disk(cut_off(&disk, crash)));
+        }
         self.restart()
+    }
+
+    fn fill_disk(&mut self, full: bool) -> Result<(), Trouble> {
+        if let Server::Runs(broker) = &mut self.server {
+            broker.log_mut().fill_up(full);
+        }
+        Ok(())
     }
 
     fn drain(&mut self) -> Result<(), Trouble> {

@@ -82,6 +82,12 @@ pub trait World {
         self.restart()
     }
 
+    /// The server's disk is full but for the reserve, or has room again.
+    ///
+    /// # Errors
+    /// If it does not run.
+    fn fill_disk(&mut self, full: bool) -> Result<(), Trouble>;
+
     /// The server is told to take no more jobs.
     ///
     /// # Errors

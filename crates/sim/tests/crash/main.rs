@@ -1,6 +1,8 @@
 //! A server can be cut off anywhere: what it told is there when it starts again, and what it undid does not come back.
 
 mod cuts;
+mod faults;
+mod full;
 mod ledger;
 mod record;
 mod recover;
@@ -17,60 +19,70 @@ use truth::Truth;
 use workload::Workload;
 use world::{World, options};
 
-/// Header and room for a few dozen records.
+/// A header and room for a few dozen records: segments begin and end all the time.
 const SEGMENT_BYTES: u64 = 16 << 10;
+
+/// Whether the long tests were asked for.
+fn long() -> bool {
+    std::env::var_os("JOBYARD_LONG").is_some()
+}
 
 /// Everything if the long tests were asked for, else a fixed tenth.
 fn share() -> Share {
-    if std::env::var_os("JOBYARD_LONG").is_some() {
-        Share { places: 1, again: 64 }
-    } else {
-        Share { places: 10, again: 64 }
-    }
+    if long() { Share { places: 1, seeds: 8, again: 16 } } else { Share { places: 10, seeds: 3, again: 64 } }
 }
 
-/// Works until so many commands were asked.
-fn work_until(work: &mut Workload, commands: usize) {
-    while work.commands < commands {
-        work.round();
-        assert!(work.world.is_running(), "the server ended: {:?}", work.world.failure);
-    }
-}
-
-/// A server that was started four times, and did something each time.
-fn four_lives(sync: SyncMode, commands: usize) -> Workload {
+/// A server that was started once for each of these ways to end, and did its share of so many commands each time. The
+/// second end is a stop.
+fn lives(sync: SyncMode, commands: usize, ends: &[Crash]) -> Workload {
     let mut world = World::new(SimDisk::default(), options(SEGMENT_BYTES, sync));
     world.start().expect("a new log");
     let mut work = Workload::new(world, 1);
-    for (life, crash) in [Crash::Kill, Crash::Kill, Crash::Garbage(3), Crash::Lost].into_iter().enumerate() {
+    for (life, crash) in ends.iter().enumerate() {
         work.world.disk.set_prepare_polls(u32::try_from(life).expect("a few"));
         work.begin();
-        work_until(&mut work, commands * (life + 1) / 4);
+        work.work_until(commands * (life + 1) / ends.len());
         if life == 1 {
             work.world.stop();
         }
-        work.world.end(crash);
+        work.world.end(*crash);
         work.world.start().expect("it starts again");
     }
     work
 }
 
+/// Cuts off every life there was.
 #[allow(clippy::print_stdout)]
 fn cut_everywhere(work: &Workload) -> Tally {
+    let (ledger, options, share) = (&work.ledger, &work.world.options, share());
     let mut tally = Tally::default();
     for (index, life) in work.world.lives.iter().enumerate() {
         let truth = Truth::of(&life.notes);
-        let options = &work.world.options;
-        Cutter { life, index, truth, ledger: &work.ledger, options, tally: &mut tally }.cut_everywhere(share());
+        Cutter { life, index, truth, ledger, options, share, tally: &mut tally }.cut_everywhere();
     }
-    println!("{} commands: {:#?}", work.commands, work.tally);
-    println!("{tally:#?}");
+    println!("{:?}: {} commands\n{tally}", options.sync, work.commands);
     tally
 }
 
 #[test]
 fn a_server_can_be_cut_off_anywhere() {
-    let work = four_lives(SyncMode::Always, 2_400);
+    let work = lives(SyncMode::Always, 2_400, &[Crash::Kill, Crash::Kill, Crash::Garbage(3), Crash::Lost]);
     let tally = cut_everywhere(&work);
-    tally.check_kinds();
+    tally.check_crashes();
+    tally.check_operations();
+    work.check_variety();
+    let truncations: usize = work.world.lives.iter().map(|life| life.notes.truncations).sum();
+    assert!(truncations >= 20, "the log let go of its beginning {truncations} times");
+}
+
+#[test]
+fn a_server_that_syncs_now_and_then_loses_what_was_not_synced_and_leaves_no_hole() {
+    let work = lives(SyncMode::Interval(300), 1_200, &[Crash::Kill, Crash::Kill, Crash::Kill]);
+    cut_everywhere(&work).check_crashes();
+}
+
+#[test]
+fn a_server_that_never_syncs_loses_what_was_not_synced_and_leaves_no_hole() {
+    let work = lives(SyncMode::Never, 1_200, &[Crash::Kill, Crash::Kill, Crash::Kill]);
+    cut_everywhere(&work).check_crashes();
 }

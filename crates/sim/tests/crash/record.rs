@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use jobyard_log::{Batch, Claim, Completion, Extent, FileLog, Log, LogError, Moment, Position, Replayed};
+use jobyard_log::{Batch, Claim, Completion, Extent, FileLog, Log, LogError, Position, Replayed, SyncMode};
 use jobyard_sim::disk::{History, SimDisk};
 
 /// What was submitted as one batch.
 #[derive(Debug)]
 pub struct Noted {
-    pub at: Moment,
+    engine_ms: u64,
     pub payload: Vec<u8>,
 }
 
@@ -21,33 +21,57 @@ pub struct Notes {
     pub batches: BTreeMap<Position, Rc<Noted>>,
     /// After how many operations it was told that a position is durable.
     pub durable: Vec<(usize, Position)>,
-    /// How much was kept at most.
-    pub extent_bytes_max: u64,
-    pub truncations: u64,
+    /// After how many operations a position had to be safe from a power cut, by the log's own rule.
+    pub synced: Vec<(usize, Position)>,
+    /// How often the log was told that its beginning is not needed any more.
+    pub truncations: usize,
 }
 
 impl Notes {
     /// Up to where it was told that all is durable, after so many operations.
     pub fn durable_at(&self, operations: usize) -> Position {
-        let known = self.durable.partition_point(|(at, _)| *at <= operations);
-        self.durable[..known].iter().map(|(_, position)| *position).max().unwrap_or(0)
+        last_at(&self.durable, operations)
     }
+
+    /// Up to where all had to be safe from a power cut, after so many operations.
+    pub fn synced_at(&self, operations: usize) -> Position {
+        last_at(&self.synced, operations)
+    }
+}
+
+fn last_at(told: &[(usize, Position)], operations: usize) -> Position {
+    let known = told.partition_point(|(at, _)| *at <= operations);
+    told[..known].last().map_or(0, |(_, position)| *position)
 }
 
 /// A log in files that is watched.
 pub struct Recorder {
     log: FileLog<SimDisk>,
+    sync: SyncMode,
     notes: Rc<RefCell<Notes>>,
 }
 
 impl Recorder {
-    pub fn new(log: FileLog<SimDisk>, notes: Rc<RefCell<Notes>>) -> Self {
-        Recorder { log, notes }
+    pub fn new(log: FileLog<SimDisk>, sync: SyncMode, notes: Rc<RefCell<Notes>>) -> Self {
+        Recorder { log, sync, notes }
     }
 
-    fn note_extent(&mut self) {
+    /// Takes note of what must be safe from a power cut at this engine time, if it went well.
+    fn note_synced(&mut self, engine_ms: u64) {
+        if self.log.trouble().is_some() {
+            return;
+        }
+        let operations = self.log.disk().operations();
         let mut notes = self.notes.borrow_mut();
-        notes.extent_bytes_max = notes.extent_bytes_max.max(self.log.extent().bytes);
+        let is_due = |noted: &Noted| match self.sync {
+            SyncMode::Always => true,
+            SyncMode::Interval(ms) => noted.engine_ms + ms <= engine_ms,
+            SyncMode::Never => false,
+        };
+        let due = notes.batches.iter().rev().find(|(_, noted)| is_due(noted)).map_or(0, |(position, _)| *position);
+        // A segment is synced before the next begins.
+        let position = due.max(self.log.extent().newest_from.saturating_sub(1)).max(last_at(&notes.synced, operations));
+        notes.synced.push((operations, position));
     }
 }
 
@@ -58,6 +82,7 @@ impl Log for Recorder {
         // What came after the tail was lost, and nobody was told of it.
         notes.batches.split_off(&(claim.tail + 1));
         notes.durable.push((self.log.disk().operations(), claim.tail));
+        notes.synced.push((self.log.disk().operations(), claim.tail));
         Ok(claim)
     }
 
@@ -71,10 +96,10 @@ impl Log for Recorder {
     }
 
     fn submit(&mut self, epoch: u64, expected_position: Position, batch: Batch<'_>) {
-        let noted = Noted { at: batch.at, payload: batch.payload.to_vec() };
+        let noted = Noted { engine_ms: batch.at.engine_ms, payload: batch.payload.to_vec() };
         self.notes.borrow_mut().batches.insert(expected_position, Rc::new(noted));
         self.log.submit(epoch, expected_position, batch);
-        self.note_extent();
+        self.note_synced(batch.at.engine_ms);
     }
 
     fn completed(&mut self) -> Option<Completion> {
@@ -95,7 +120,9 @@ impl Log for Recorder {
     }
 
     fn tend(&mut self, engine_ms: u64) -> Option<u64> {
-        self.log.tend(engine_ms)
+        let next = self.log.tend(engine_ms);
+        self.note_synced(engine_ms);
+        next
     }
 
     fn close(&mut self) {

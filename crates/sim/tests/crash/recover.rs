@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jobyard_engine::{ClientId, Command, Engine, History, Limits, NewJob, Now, QueueName, Reply};
 use jobyard_log::{Batch, Claim, Completion, FileLog, Log, Moment, Options, Position};
-use jobyard_sim::disk::{Image, SimDisk};
+use jobyard_sim::disk::SimDisk;
 
 use crate::truth::digest;
 
@@ -20,13 +20,12 @@ pub struct Recovered {
 }
 
 /// Opens the log and replays it.
-pub fn recover(image: &Image, options: &Options) -> Result<Recovered, String> {
-    let recovered = catch_unwind(AssertUnwindSafe(|| open(image, options)));
+pub fn recover(disk: SimDisk, options: &Options) -> Result<Recovered, String> {
+    let recovered = catch_unwind(AssertUnwindSafe(|| open(disk, options)));
     recovered.unwrap_or_else(|_| Err("the start panicked (see above)".to_owned()))
 }
 
-fn open(image: &Image, options: &Options) -> Result<Recovered, String> {
-    let disk = SimDisk::from_image(image);
+fn open(disk: SimDisk, options: &Options) -> Result<Recovered, String> {
     let mut log = FileLog::open(disk.clone(), options.clone());
     let claim = log.claim(0).map_err(|error| format!("the claim failed: {error}"))?;
     let mut engine = Engine::new(Limits::default(), claim.epoch, 1);

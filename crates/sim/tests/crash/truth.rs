@@ -9,36 +9,42 @@ use jobyard_sim::disk::Image;
 
 use crate::record::Notes;
 
-/// The state at every position, as a digest, and the largest job number given until then.
+/// The state at every position.
 #[derive(Debug)]
-pub struct Truth(BTreeMap<Position, (u64, u64)>);
+pub struct Truth {
+    /// As a digest, and the largest job number given until then.
+    states: BTreeMap<Position, (u64, u64)>,
+    live_bytes_max: u64,
+}
 
 impl Truth {
     pub fn of(notes: &Notes) -> Truth {
         let mut engine = Engine::new(Limits::default(), 1, 1);
-        let mut number_max = 0;
+        let (mut number_max, mut live_bytes_max) = (0, 0);
         let mut states = BTreeMap::from([(0, (digest(&engine.snapshot()), 0))]);
         for (position, noted) in &notes.batches {
             engine.replay(&noted.payload, History::Whole).expect("the engine's own records");
             let snapshot = engine.snapshot();
+            live_bytes_max = live_bytes_max.max(engine.live_bytes());
             number_max = snapshot.jobs.last().map_or(number_max, |job| number_max.max(job.number));
             states.insert(*position, (digest(&snapshot), number_max));
         }
         let gaps = states.keys().zip(0..).any(|(position, expected)| *position != expected);
         assert!(!gaps, "positions count from 1 without gaps");
-        Truth(states)
+        Truth { states, live_bytes_max }
     }
 
-    pub fn last(&self) -> Position {
-        self.0.keys().next_back().copied().unwrap_or(0)
+    /// What full records of all that lived at once would have taken, at most.
+    pub fn live_bytes_max(&self) -> u64 {
+        self.live_bytes_max
     }
 
     pub fn digest_at(&self, position: Position) -> Option<u64> {
-        self.0.get(&position).map(|(digest, _)| *digest)
+        self.states.get(&position).map(|(digest, _)| *digest)
     }
 
     pub fn number_max_at(&self, position: Position) -> u64 {
-        self.0.get(&position).map_or(0, |(_, number)| *number)
+        self.states.get(&position).map_or(0, |(_, number)| *number)
     }
 }
 

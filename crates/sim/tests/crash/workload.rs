@@ -15,6 +15,36 @@ const STILL_JOBS: usize = 12;
 const LIVING_MAX: usize = 90;
 const CLIENTS: usize = 12;
 
+/// What must have been answered at least once.
+const LABELS: [&str; 26] = [
+    "goqueue ADD",
+    "goqueue DELETE",
+    "goqueue DELETE: no",
+    "goqueue RESERVE",
+    "goqueue RESERVE: no",
+    "jobcentre abort",
+    "jobcentre delete",
+    "jobcentre get",
+    "jobcentre put",
+    "masenko ACK",
+    "masenko ATOMIC",
+    "masenko ATOMIC: no",
+    "masenko FETCH",
+    "masenko NACK",
+    "masenko PUSH",
+    "takeanumber ADD",
+    "takeanumber DONE",
+    "takeanumber RESERVE",
+    "takeanumber RETRY",
+    "takeanumber RETRY: no",
+    "workq add",
+    "workq complete",
+    "workq delete",
+    "workq fail",
+    "workq run",
+    "workq schedule",
+];
+
 /// Clients at work.
 pub struct Workload {
     pub world: World,
@@ -81,6 +111,21 @@ impl Workload {
         self.clients.push(Client { id, speaks, pending: None, holds: Vec::new() });
     }
 
+    /// Works until so many commands were asked.
+    pub fn work_until(&mut self, commands: usize) {
+        while self.commands < commands {
+            self.round();
+            assert!(self.world.is_running(), "the server ended: {:?}", self.world.failure);
+        }
+    }
+
+    /// Fails unless every command was carried out, and every refusal met that belongs to the work.
+    pub fn check_variety(&self) {
+        for label in LABELS {
+            assert!(self.tally.contains_key(label), "never: {label}; but {:?}", self.tally);
+        }
+    }
+
     /// A few clients ask, and hear; then some time may pass. Ends early if the server does.
     pub fn round(&mut self) {
         let askers = 1 + self.below(4);
@@ -97,7 +142,7 @@ impl Workload {
             self.world.pass(ms as u64);
             self.hear();
         }
-        if self.one_in(40) {
+        if self.one_in(40) && self.world.is_running() {
             let client = self.clients.swap_remove(0);
             self.world.leave(client.id);
             self.connect(client.speaks);
@@ -205,7 +250,7 @@ impl Workload {
         let (attempts, fails, priority) = (self.below(4), self.below(4), self.below(3));
         let flags = format!("-max-attempts={attempts} -max-fails={fails} -priority={priority}");
         let (label, line) = match kind {
-            2 => ("workq run", format!("run {id} {queue} 3000 2000 {len}")),
+            2 => ("workq run", format!("run {id} {queue} 9000 20000 {len}")),
             3 => {
                 let time = date(self.world.clock.wall_ms + 4_000);
                 ("workq schedule", format!("schedule {id} {queue} 3000 {ttl_ms} {time} {len} {flags}"))

@@ -90,7 +90,7 @@ impl World {
     /// Starts the server on what the disk holds.
     pub fn start(&mut self) -> Result<(), String> {
         let log = FileLog::open(self.disk.clone(), self.options.clone());
-        let recorder = Recorder::new(log, Rc::clone(&self.notes));
+        let recorder = Recorder::new(log, self.options.sync, Rc::clone(&self.notes));
         let broker = Broker::open(config(), recorder, self.clock).map_err(|error| error.to_string())?;
         self.broker = Some(Box::new(broker));
         self.failure = None;
@@ -200,7 +200,7 @@ impl World {
     }
 
     fn exit(&mut self) {
-        self.failure = self.broker.as_ref().and_then(|broker| broker.failure().map(|failure| failure.to_string()));
+        self.failure = self.broker.as_ref().and_then(|broker| broker.failure().map(ToString::to_string));
         self.broker = None;
         self.pipes.values_mut().for_each(|pipe| pipe.closed = true);
     }

@@ -1,0 +1,159 @@
+//! A disk without room: jobs are refused, what makes room goes on, and jobs are taken again when there is room.
+
+use jobyard_engine::ClientId;
+use jobyard_log::SyncMode;
+use jobyard_sim::disk::{Crash, SimDisk};
+
+use crate::cut_everywhere;
+use crate::ledger::{Entry, body_of};
+use crate::speak::{Speaks, goqueue, uuid};
+use crate::workload::Workload;
+use crate::world::{World, options};
+
+const SEGMENT_BYTES: u64 = 16 << 10;
+const CAPACITY: u64 = 12 * SEGMENT_BYTES;
+/// How many jobs may be put at most before a full disk says so.
+const JOBS_MAX: usize = 2_000;
+
+/// A client of each protocol, and the jobs that were put, each with its id as its protocol says it.
+struct Crowd {
+    work: Workload,
+    clients: Vec<(Speaks, ClientId)>,
+    jobs: Vec<(usize, Entry, String)>,
+}
+
+impl Crowd {
+    fn new() -> Self {
+        let disk = SimDisk::default();
+        disk.set_capacity(Some(CAPACITY));
+        let mut world = World::new(disk, options(SEGMENT_BYTES, SyncMode::Always));
+        world.start().expect("there is room for a new log");
+        let clients = Speaks::ALL.map(|speaks| (speaks, world.connect(speaks.listener()))).into();
+        Crowd { work: Workload::new(world, 1), clients, jobs: Vec::new() }
+    }
+
+    fn talk(&mut self, who: usize, bytes: Vec<u8>) -> Vec<u8> {
+        let client = self.clients[who].1;
+        self.work.commands += 1;
+        self.work.world.send(client, bytes);
+        self.work.world.settle();
+        assert!(self.work.world.is_running(), "a full disk is no reason to end: {:?}", self.work.world.failure);
+        self.work.world.hear(client)
+    }
+
+    /// Puts a job. Says whether there was room.
+    fn put(&mut self, who: usize) -> bool {
+        let when = self.work.world.when();
+        let entry = self.work.ledger.put_asked(when, false);
+        let body = body_of(entry, 200);
+        let speaks = self.clients[who].0;
+        let bytes = match speaks {
+            Speaks::Goqueue => goqueue::add("full", 0, 0, &body),
+            Speaks::Takeanumber => format!("ADD full 9 {body}\r\n").into_bytes(),
+            Speaks::Masenko => format!("PUSH {{\"name\":\"n\",\"queue\":\"full\",\"payload\":{body}}}\n").into_bytes(),
+            Speaks::Jobcentre => {
+                format!("{{\"request\":\"put\",\"queue\":\"full\",\"job\":{body},\"pri\":0}}\n").into_bytes()
+            }
+            Speaks::Workq => format!("add {} full 9000 900000 {}\r\n{body}\r\n", uuid(entry), body.len()).into_bytes(),
+        };
+        let answer = self.talk(who, bytes);
+        if speaks.is_yes(&answer) {
+            self.work.ledger.put(entry, self.work.world.when());
+            let id = speaks.put_numbers(&answer).first().map(u64::to_string);
+            self.jobs.push((who, entry, id.unwrap_or_else(|| uuid(entry))));
+            return true;
+        }
+        let told = String::from_utf8_lossy(&answer).to_lowercase();
+        assert!(told.contains("disk"), "{speaks:?} was told: {told}");
+        false
+    }
+
+    /// Takes a job away, whoever put it.
+    fn remove_one(&mut self) {
+        let Some((putter, entry, id)) = self.jobs.pop() else { return };
+        let when = self.work.world.when();
+        self.work.ledger.end_asked(entry, when);
+        let numbers = self.clients.iter().position(|(speaks, _)| *speaks == Speaks::Goqueue).expect("all are there");
+        let (who, bytes) = match self.clients[putter].0 {
+            Speaks::Workq => (putter, format!("delete {id}\r\n").into_bytes()),
+            Speaks::Takeanumber => {
+                let number: u64 = id.parse().expect("a number");
+                (putter, format!("DONE full 6a6f6279-6172-4640-8000-{number:012x}\r\n").into_bytes())
+            }
+            Speaks::Jobcentre => (putter, format!("{{\"request\":\"delete\",\"id\":{id}}}\n").into_bytes()),
+            Speaks::Goqueue | Speaks::Masenko => (numbers, goqueue::delete(&id)),
+        };
+        let answer = self.talk(who, bytes);
+        assert!(self.clients[who].0.is_yes(&answer), "a full disk refused to remove: {}", answer.escape_ascii());
+        self.work.ledger.ended(entry, self.work.world.when());
+    }
+
+    /// Puts until every protocol was refused.
+    fn fill(&mut self) {
+        let mut refused = vec![false; self.clients.len()];
+        for nth in 0..JOBS_MAX {
+            let who = nth % self.clients.len();
+            refused[who] |= !self.put(who);
+            if refused.iter().all(|refused| *refused) {
+                return;
+            }
+        }
+        panic!("{JOBS_MAX} jobs fit a disk of {CAPACITY} bytes");
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_jobs_lets_others_go_and_takes_jobs_again() {
+    let mut crowd = Crowd::new();
+    for round in 0..4 {
+        crowd.fill();
+        assert!(crowd.work.world.disk.bytes() <= CAPACITY);
+        // More than once through what is there, so that much is written while there is no room.
+        for _ in 0..crowd.jobs.len() * 3 / 4 {
+            crowd.remove_one();
+        }
+        crowd.work.world.pass(10_000);
+        for who in 0..crowd.clients.len() {
+            assert!(crowd.put(who), "round {round}: {:?} is still refused", crowd.clients[who].0);
+        }
+    }
+    crowd.work.world.end(Crash::Garbage(1));
+    crowd.work.world.start().expect("it starts again on a full disk");
+    cut_everywhere(&crowd.work).check_crashes();
+}
+
+#[test]
+fn a_disk_that_gets_more_room_is_used() {
+    let mut crowd = Crowd::new();
+    crowd.fill();
+    crowd.work.world.disk.set_capacity(Some(2 * CAPACITY));
+    crowd.work.world.pass(2_000);
+    for who in 0..crowd.clients.len() {
+        assert!(crowd.put(who), "{:?} is still refused", crowd.clients[who].0);
+    }
+    let jobs = crowd.jobs.len();
+    crowd.fill();
+    assert!(crowd.jobs.len() > jobs * 3 / 2, "{jobs}, then {}", crowd.jobs.len());
+}
+
+#[test]
+fn a_server_starts_on_a_full_disk() {
+    let mut crowd = Crowd::new();
+    crowd.fill();
+    for crash in [Crash::Kill, Crash::Lost, Crash::Scattered(1)] {
+        let disk = SimDisk::from_image(&crowd.work.world.disk.crash(crash));
+        // Not a byte more than there is.
+        disk.set_capacity(Some(disk.bytes()));
+        let mut world = World::new(disk, crowd.work.world.options.clone());
+        world.start().unwrap_or_else(|error| panic!("{crash:?}: {error}"));
+        let client = world.connect(Speaks::Jobcentre.listener());
+        world.send(client, b"{\"request\":\"get\",\"queues\":[\"full\"]}\n".to_vec());
+        world.settle();
+        assert!(Speaks::Jobcentre.is_yes(&world.hear(client)), "{crash:?}");
+        for number in 1..60 {
+            world.send(client, format!("{{\"request\":\"delete\",\"id\":{number}}}\n").into_bytes());
+        }
+        world.pass(5_000);
+        assert!(world.is_running(), "{crash:?}: {:?}", world.failure);
+    }
+}
