@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use support::storage::{add, segments, serve, serving, state};
+use support::strace::{jobyard_under_strace, trace_in};
 use support::{Directory, Ended, Server, jobyard, run, text};
 
 /// So many jobs fill several segments.
@@ -135,6 +136,30 @@ fn a_flipped_bit_before_the_end_is_refused_and_can_be_salvaged() {
         let at = format!("in {} at byte {HEADER}", name(damaged));
         check_refused(&data, &[&at, "is unreadable", "--salvage"]);
         check_salvaged(&data, 1);
+    }
+}
+
+#[test]
+fn a_salvage_that_fails_half_way_loses_nothing_more() {
+    for (call, nth) in
+        [("fdatasync", 1), ("fdatasync", 3), ("fdatasync", 4), ("fsync", 2), ("pwrite64", 3), ("rename", 1)]
+    {
+        let directory = Directory::new();
+        let data = killed(&directory);
+        flip(&segments(&data)[1], HEADER + 85);
+        let (trace, inject) = (format!("trace={call}"), format!("inject={call}:error=EIO:when={nth}+"));
+        let arguments = serving(&data, &["--salvage"]);
+        let mut command = jobyard_under_strace(&trace_in(&directory), &[&trace, &inject], &arguments);
+        match Server::attempt(&mut command) {
+            Err(ended) => assert_eq!(ended.code, Some(1), "{call} {nth}: {}", ended.stderr),
+            Ok(server) => server.kill(),
+        }
+        let server = Server::spawn(jobyard().args(serving(&data, &["--salvage"])));
+        assert_eq!(found(&server, JOBS), JOBS as usize - 1, "{call} {nth}");
+        server.stop();
+        let server = serve(&data);
+        assert_eq!(found(&server, JOBS), JOBS as usize - 1, "{call} {nth}");
+        server.stop();
     }
 }
 
