@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use serde_json::Value;
-use support::storage::{add, complete, remove, said, segments, serve, state, uuid};
+use support::storage::{add, complete, remove, said, said_to_add, segments, serve, state, uuid};
 use support::{Directory, Ended, Peer, jobyard, run_with, text, until};
 
 fn body(job: u32) -> String {
@@ -253,15 +253,24 @@ fn a_backup_under_load_holds_all_that_was_acknowledged_before_it_began() {
     let directory = Directory::new();
     let data = directory.join("data");
     let server = serve(&data);
+    /// The clients stop when this is dropped, however that comes.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _stop = Stop(&stop);
         // Two clients come and go with jobs, so that segments are written, emptied and recycled all the time.
         for client in 1..=2 {
             let (mut peer, stop) = (server.connect(), &stop);
             scope.spawn(move || {
                 let mut job = client * 1_000_000;
                 while !stop.load(Ordering::Relaxed) {
-                    assert!(add(&mut peer, job, &body(job)) && remove(&mut peer, job));
+                    assert_eq!(said_to_add(&mut peer, job, &body(job)), "+OK");
+                    assert!(remove(&mut peer, job));
                     job += 1;
                 }
             });
@@ -269,7 +278,6 @@ fn a_backup_under_load_holds_all_that_was_acknowledged_before_it_began() {
         for round in 1..=5 {
             check_backup(&data, &directory.join(&format!("copy-{round}")), round * 1_000, &server);
         }
-        stop.store(true, Ordering::Relaxed);
     });
     server.stop();
 }
@@ -278,7 +286,7 @@ fn a_backup_under_load_holds_all_that_was_acknowledged_before_it_began() {
 fn check_backup(data: &Path, copy: &Path, first: u32, server: &support::Server) {
     let mut client = server.connect();
     for job in first..first + 100 {
-        assert!(add(&mut client, job, &body(job)));
+        assert_eq!(said_to_add(&mut client, job, &body(job)), "+OK");
     }
     for job in first..first + 50 {
         assert!(remove(&mut client, job));

@@ -1,25 +1,26 @@
 //! `jobyard log backup`: a copy of a log that a server may be writing to.
 //!
-//! What was written to a segment stays as it is, until the server drops the segment. So: read the log to see how far it goes,
-//! copy so much of every file, and read the copy. If that is not whole, a segment was dropped meanwhile, and all begins anew.
+//! A segment that is closed stays as it is until the server drops it, and it drops the oldest first. So the oldest is copied
+//! first, then the copy is read. If a segment was dropped before it was copied, all begins anew.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, ensure};
-use jobyard_log::{Found, Moment, Position, Reader};
+use anyhow::{Context, Result, bail, ensure};
+use jobyard_log::{Found, Hole, Manifest, Moment, Position, ReadDisk, Reader};
 
 use super::Out;
 use super::text::{count, date, size};
-use super::walk::is_moved_on;
-use crate::disk::{self, OsDirectory};
+use crate::disk::{self, OsDirectory, OsFile};
 
 /// How often a copy is begun before it is given up.
-const ATTEMPTS: u32 = 10;
-const MANIFEST: &str = "manifest";
+const ATTEMPTS: u32 = 20;
 const PIECE_BYTES: usize = 1 << 20;
+const MANIFEST: &str = "manifest";
+/// What the manifest is called until all else is there: without one, a copy that was not finished is none.
+const UNFINISHED_MANIFEST: &str = "manifest.new";
 
 /// Copies a log to a directory that is not there yet, or empty.
 pub fn backup(from: &Path, to: &Path, out: Out<'_>) -> Result<()> {
@@ -27,15 +28,12 @@ pub fn backup(from: &Path, to: &Path, out: Out<'_>) -> Result<()> {
     make_destination(to)?;
     let mut attempt = 1;
     let contents = loop {
-        match copy(from, to) {
-            Ok(contents) => break contents,
-            Err(Trouble::MovedOn(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(Trouble::MovedOn(error)) => {
-                return Err(
-                    error.context(format!("the server changed what was being copied {ATTEMPTS} times: try again"))
-                );
-            }
-            Err(Trouble::Other(error)) => return Err(error),
+        match copy(from, to)? {
+            Some(contents) => break contents,
+            None if attempt < ATTEMPTS => attempt += 1,
+            None => bail!(
+                "the server dropped what was to be copied, {ATTEMPTS} times in a row: try again when it does less"
+            ),
         }
     };
     let segments = count(contents.files.len() as u64, "segment");
@@ -63,64 +61,111 @@ fn make_destination(to: &Path) -> Result<()> {
     }
 }
 
-/// Why a copy did not succeed.
-enum Trouble {
-    /// The server has dropped what was being copied: another one may.
-    MovedOn(anyhow::Error),
-    Other(anyhow::Error),
-}
-
-impl<E: Into<anyhow::Error>> From<E> for Trouble {
-    fn from(error: E) -> Trouble {
-        Trouble::Other(error.into())
-    }
-}
-
 /// What a log holds.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Default)]
 struct Contents {
     /// Its segments' files, and how many of their bytes are used.
     files: Vec<(String, u64)>,
     /// The first and the last batch, and when that was decided.
     batches: Option<(Position, Position, Moment)>,
-    /// Whether it is damaged, and how.
-    damage: Option<String>,
+    /// The first thing that is wrong.
+    hole: Option<Hole>,
 }
 
-fn copy(from: &Path, to: &Path) -> Result<Contents, Trouble> {
+/// Copies a log, unless the server drops something of it meanwhile.
+fn copy(from: &Path, to: &Path) -> Result<Option<Contents>> {
     remove_all(to)?;
-    // Read before the segments: what it says is proven is in them.
-    let manifest = fs::read(from.join(MANIFEST)).context("cannot read the file 'manifest'")?;
-    let source = contents(from)?;
-    if let Some(damage) = &source.damage {
-        return Err(Trouble::Other(anyhow!("{damage}; 'jobyard log verify {}' says more", from.display())));
+    let (manifest, text) = read_manifest(from)?;
+    for id in manifest.first..=manifest.newest {
+        match copy_segment(from, to, id, 0) {
+            Err(error) if is_not_found(&error) && has_changed(from, &text) => return Ok(None),
+            copied => copied?,
+        }
     }
-    for (name, bytes) in &source.files {
-        copy_file(&from.join(name), &to.join(name), *bytes).map_err(|error| match error {
-            error if is_not_found(&error) => Trouble::MovedOn(error),
-            error => Trouble::Other(error),
-        })?;
-    }
-    write_manifest(to, &manifest)?;
-    let copied = contents(to)?;
-    if copied != source {
-        let why = copied.damage.unwrap_or_else(|| "the copy is not what was read".to_owned());
-        return Err(Trouble::MovedOn(anyhow!(why)));
-    }
-    sync_directories(to)?;
-    Ok(source)
+    write_file(&to.join(UNFINISHED_MANIFEST), &text)?;
+    let mut attempt = 1;
+    let contents = loop {
+        let contents = read_copy(to)?;
+        match &contents.hole {
+            None => break contents,
+            // The newest may have been written to between two pieces that were copied: the first of them is old.
+            Some(hole) if hole.file == name_of(manifest.newest) && attempt < ATTEMPTS => {
+                attempt += 1;
+                copy_segment(from, to, manifest.newest, hole.offset)?;
+            }
+            Some(_) if has_changed(from, &text) => return Ok(None),
+            Some(hole) => {
+                bail!("{}; 'jobyard log verify {}' says more", hole.error, from.display());
+            }
+        }
+    };
+    finish(to, &contents)?;
+    Ok(Some(contents))
 }
 
-/// Reads a log: how far it goes, and whether it is whole.
-fn contents(path: &Path) -> Result<Contents, Trouble> {
-    read_contents(path)
-        .map_err(|error| if is_moved_on(&error) { Trouble::MovedOn(error) } else { Trouble::Other(error) })
+/// The manifest, and its text.
+fn read_manifest(from: &Path) -> Result<(Manifest, Vec<u8>)> {
+    let read = || fs::read(from.join(MANIFEST));
+    loop {
+        let before = read();
+        let mut directory = OsDirectory::open(from)?;
+        let reader = Reader::open(&mut directory, &[]).with_context(|| format!("in {}", from.display()))?;
+        if let (Ok(before), Ok(after), Ok(manifest)) = (before, read(), reader.manifest())
+            && before == after
+        {
+            return Ok((*manifest, after));
+        }
+    }
 }
 
-fn read_contents(path: &Path) -> Result<Contents> {
-    let mut directory = OsDirectory::open(path)?;
-    let mut reader = Reader::open(&mut directory, &[]).with_context(|| format!("in {}", path.display()))?;
-    let mut contents = Contents { files: Vec::new(), batches: None, damage: None };
+/// Whether the log in this directory is no longer what this manifest says.
+fn has_changed(from: &Path, manifest: &[u8]) -> bool {
+    fs::read(from.join(MANIFEST)).is_ok_and(|now| now != manifest)
+}
+
+fn name_of(segment: u64) -> String {
+    format!("{segment:020}.log")
+}
+
+/// Copies a segment from this byte on, as much as there is.
+fn copy_segment(from: &Path, to: &Path, id: u64, offset: u64) -> Result<()> {
+    let (from, to) = (from.join(name_of(id)), to.join(name_of(id)));
+    let source = File::open(&from).with_context(|| format!("cannot open {}", from.display()))?;
+    let target = if offset == 0 { disk::create(&to) } else { File::options().write(true).open(&to) };
+    let target = target.with_context(|| format!("cannot make {}", to.display()))?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut at = offset;
+    loop {
+        let read = source.read_at(&mut piece, at).with_context(|| format!("cannot read {}", from.display()))?;
+        if read == 0 {
+            break;
+        }
+        target.write_all_at(&piece[..read], at).with_context(|| format!("cannot write to {}", to.display()))?;
+        at += read as u64;
+    }
+    Ok(())
+}
+
+/// The copy before it is finished.
+struct Unfinished(OsDirectory);
+
+impl ReadDisk for Unfinished {
+    type File = OsFile;
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.0.names()
+    }
+
+    fn open_to_read(&mut self, name: &str) -> io::Result<OsFile> {
+        self.0.open_to_read(if name == MANIFEST { UNFINISHED_MANIFEST } else { name })
+    }
+}
+
+/// Reads the copy: how far it goes, and whether it is whole.
+fn read_copy(to: &Path) -> Result<Contents> {
+    let mut directory = Unfinished(OsDirectory::open(to)?);
+    let mut reader = Reader::open(&mut directory, &[]).with_context(|| format!("in {}", to.display()))?;
+    let mut contents = Contents::default();
     while let Some(found) = reader.next()? {
         match found {
             Found::Segment(facts) => contents.files.push((facts.file, SEGMENT_HEADER_BYTES)),
@@ -132,7 +177,10 @@ fn read_contents(path: &Path) -> Result<Contents> {
                     *bytes = entry.offset + entry.bytes;
                 }
             }
-            Found::Hole(hole) => contents.damage = contents.damage.or(Some(hole.error.to_string())),
+            Found::Hole(hole) => {
+                contents.hole = Some(hole);
+                break;
+            }
             Found::Tail(_) => {}
         }
     }
@@ -142,43 +190,34 @@ fn read_contents(path: &Path) -> Result<Contents> {
 /// Bytes before a segment's first batch.
 const SEGMENT_HEADER_BYTES: u64 = 4096;
 
-fn copy_file(from: &Path, to: &Path, bytes: u64) -> Result<()> {
-    let source = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
-    let target = disk::create(to).with_context(|| format!("cannot make {}", to.display()))?;
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut at = 0;
-    while at < bytes {
-        let len = usize::try_from(bytes - at).map_or(PIECE_BYTES, |rest| rest.min(PIECE_BYTES));
-        // A file that has become shorter is no longer what it was; the copy, read back, shows it.
-        let read = source.read_at(&mut piece[..len], at).with_context(|| format!("cannot read {}", from.display()))?;
-        if read == 0 {
-            break;
-        }
-        target.write_all_at(&piece[..read], at).with_context(|| format!("cannot write to {}", to.display()))?;
-        at += read as u64;
+/// Cuts off what is no part of the log, makes all of it durable, and the manifest last.
+fn finish(to: &Path, contents: &Contents) -> Result<()> {
+    for (name, bytes) in &contents.files {
+        let path = to.join(name);
+        let synced = File::options().write(true).open(&path).and_then(|file| {
+            file.set_len(*bytes)?;
+            file.sync_all()
+        });
+        synced.with_context(|| format!("cannot sync {}", path.display()))?;
     }
-    target.sync_all().with_context(|| format!("cannot sync {}", to.display()))
+    sync_directory(to)?;
+    fs::rename(to.join(UNFINISHED_MANIFEST), to.join(MANIFEST))
+        .with_context(|| format!("cannot name the file '{MANIFEST}' in {}", to.display()))?;
+    sync_directory(to)?;
+    sync_directory(to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// The manifest comes last: without it a copy that was not finished is none.
-fn write_manifest(to: &Path, manifest: &[u8]) -> Result<()> {
-    let unfinished = to.join("manifest.new");
-    let written = disk::create(&unfinished).and_then(|mut file| {
-        file.write_all(manifest)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, to.join(MANIFEST))
+fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = disk::create(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
     });
-    written.with_context(|| format!("cannot write the file 'manifest' in {}", to.display()))
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The names of the files, and that of the directory itself.
-fn sync_directories(to: &Path) -> Result<()> {
-    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    for directory in [to, parent] {
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.with_context(|| format!("cannot sync {}", directory.display()))?;
-    }
-    Ok(())
+fn sync_directory(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|directory| directory.sync_all());
+    synced.with_context(|| format!("cannot sync {}", path.display()))
 }
 
 /// What an attempt before this one has left.
@@ -191,5 +230,5 @@ fn remove_all(to: &Path) -> Result<()> {
 }
 
 fn is_not_found(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::NotFound)
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::NotFound)
 }

@@ -141,6 +141,6 @@ impl Walked {
 }
 
 /// Whether a server has dropped what was being read.
-pub fn is_moved_on(error: &anyhow::Error) -> bool {
+fn is_moved_on(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(LogError::MovedOn { .. }))
 }

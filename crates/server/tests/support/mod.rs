@@ -307,6 +307,16 @@ impl Peer {
         Peer { stream }
     }
 
+    /// Reads what there is. A process that is stopped for a moment is interrupted in a read that has a deadline.
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            match self.stream.read(into) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
     pub fn send(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).unwrap();
     }
@@ -316,7 +326,7 @@ impl Peer {
         let mut heard = vec![0; text.len()];
         let mut len = 0;
         while len < heard.len() {
-            match self.stream.read(&mut heard[len..]) {
+            match self.read(&mut heard[len..]) {
                 Ok(0) => break,
                 Ok(count) => len += count,
                 Err(error) => panic!("{error}; heard {:?}", String::from_utf8_lossy(&heard[..len])),
@@ -336,7 +346,7 @@ impl Peer {
     pub fn line(&mut self) -> String {
         let mut line = Vec::new();
         let mut byte = [0];
-        while self.stream.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+        while self.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
             line.push(byte[0]);
         }
         String::from_utf8_lossy(&line).trim_end().to_owned()
@@ -347,7 +357,7 @@ impl Peer {
         let mut line = Vec::new();
         let mut byte = [0];
         loop {
-            match self.stream.read(&mut byte) {
+            match self.read(&mut byte) {
                 Ok(1) if byte[0] == b'\n' => return Some(String::from_utf8_lossy(&line).trim_end().to_owned()),
                 Ok(1) => line.push(byte[0]),
                 Ok(_) => return None,

@@ -35,8 +35,12 @@ pub fn body(job: u32) -> String {
 
 /// Puts a job with workq's words; whether that was acknowledged. The server may be gone.
 pub fn add(client: &mut Peer, job: u32, body: &str) -> bool {
-    let request = format!("add {} q 60000 86400000 {}\r\n{body}\r\n", uuid(job), body.len());
-    said(client, &request) == "+OK"
+    said_to_add(client, job, body) == "+OK"
+}
+
+/// Puts a job with workq's words; what is answered.
+pub fn said_to_add(client: &mut Peer, job: u32, body: &str) -> String {
+    said(client, &format!("add {} q 60000 86400000 {}\r\n{body}\r\n", uuid(job), body.len()))
 }
 
 /// Completes a job with this result; whether that was acknowledged.
