@@ -1,5 +1,5 @@
 //! `jobyard log …`: looks into a data directory, or copies it. No lock is taken and nothing in it is changed, so a server
-//! may be using it meanwhile.
+//! may be using it meanwhile. Beside them, for `serve`: salvage.
 
 mod backup;
 mod dump;

@@ -58,7 +58,7 @@ impl<L: Log> Server<L> {
         watch.look(&self.broker);
         match self.broker.failure() {
             Some(Failure::Open(error)) => Err(error.clone()).context("cannot start"),
-            Some(failure) => bail!("{failure}; nothing more is acknowledged"),
+            Some(failure) => bail!("nothing more is acknowledged: {failure}"),
             None => Ok(()),
         }
     }

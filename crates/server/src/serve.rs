@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Write, stdout};
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use jobyard_broker::{Broker, Config as BrokerConfig, Listening};
@@ -14,7 +15,7 @@ use crate::clock::{RealTime, Time};
 use crate::config::{self, Config, Fsync, Storage};
 use crate::disk::OsDisk;
 use crate::failure::Failure;
-use crate::log_tools::salvage::{salvage, with_advice};
+use crate::log_tools::salvage::{Salvaged, salvage, with_advice};
 use crate::logging::LogLevel;
 use crate::net::Net;
 use crate::run::Server;
@@ -61,16 +62,24 @@ fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Failure
             let mut disk = OsDisk::open(directory)?;
             let options = log_options(config);
             if salvages {
-                match salvage(&mut disk, &options).context("cannot start")? {
-                    Some(what) => tracing::warn!("{what}"),
-                    None => tracing::info!("there is nothing to salvage: the log is not damaged"),
+                match salvage(&mut disk, &options).with_context(|| with_data_in(directory))? {
+                    Salvaged::Made(what) => tracing::warn!("{what}"),
+                    Salvaged::Whole => tracing::info!("there is nothing to salvage: the log is not damaged"),
+                    Salvaged::NoLog => {
+                        return Err(anyhow!("there is no log to salvage in {}", directory.display()).into());
+                    }
                 }
             }
             let log = FileLog::open(disk, options);
-            run_on(config, bound, log).map_err(|error| with_advice(error, directory))?;
+            let ran = run_on(config, bound, log).map_err(|error| with_advice(error, directory));
+            ran.with_context(|| with_data_in(directory))?;
         }
     }
     Ok(())
+}
+
+fn with_data_in(directory: &Path) -> String {
+    format!("with the data in {}", directory.display())
 }
 
 fn run_on(config: &Config, bound: Vec<Bound>, log: impl Log) -> Result<()> {

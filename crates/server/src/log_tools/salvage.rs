@@ -13,13 +13,23 @@ use crate::serve::random_seed;
 /// How much of what is kept goes into one batch.
 const BATCH_BYTES: usize = 16 << 10;
 
-/// Makes the log in this directory one that can be used, if it is damaged. Says what became of it, in words; nothing if it
-/// is not damaged.
-pub fn salvage<D: Disk>(disk: &mut D, options: &Options) -> Result<Option<String>> {
+/// What came of salvage.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Salvaged {
+    /// A log that can be used; what is in it and what was lost, in words.
+    Made(String),
+    /// Nothing: the log is not damaged.
+    Whole,
+    /// Nothing: there is no log.
+    NoLog,
+}
+
+/// Makes the log in this directory one that can be used, if it is damaged.
+pub fn salvage<D: Disk>(disk: &mut D, options: &Options) -> Result<Salvaged> {
     match walk(disk, None, &mut |_, _| Ok(())) {
-        Ok(walked) if walked.is_whole() => return Ok(None),
+        Ok(walked) if walked.is_whole() => return Ok(Salvaged::Whole),
         Ok(_) => {}
-        Err(error) if matches!(error.downcast_ref(), Some(LogError::NoLog)) => return Ok(None),
+        Err(error) if matches!(error.downcast_ref(), Some(LogError::NoLog)) => return Ok(Salvaged::NoLog),
         Err(error) => return Err(error),
     }
     // Once more, with an eye for what can be kept of that which does not fit.
@@ -31,7 +41,8 @@ pub fn salvage<D: Disk>(disk: &mut D, options: &Options) -> Result<Option<String
     let loss = walked.loss();
     let salvaged = salvage_log(disk, options, all_of(&mut walked.engine, at)).context("cannot salvage the log")?;
     let kept = salvaged.kept.join(", ");
-    Ok(Some(format!("salvaged {jobs} in {queues}; damaged and lost: {loss}. The damaged files are kept: {kept}")))
+    let what = format!("salvaged {jobs} in {queues}; damaged and lost: {loss}. The damaged files are kept: {kept}");
+    Ok(Salvaged::Made(what))
 }
 
 /// All that an engine knows, in batches.
@@ -60,9 +71,14 @@ pub fn with_advice(error: anyhow::Error, path: &Path) -> anyhow::Error {
         return error;
     }
     match walk_directory(path, || (), |(), _, _| Ok(())) {
-        Ok(((), walked)) => anyhow!("{error:#}. 'jobyard serve --salvage' {}", walked.prospect()),
+        Ok(((), walked)) => anyhow!("{error:#}. {} {}", advised(path), walked.prospect()),
         Err(_) => error,
     }
+}
+
+/// The command that salvages a log.
+pub fn advised(path: &Path) -> String {
+    format!("'jobyard serve --salvage --data {}'", path.display())
 }
 
 fn is_damage(error: &LogError) -> bool {
@@ -149,9 +165,9 @@ mod tests {
         assert!(error.contains("99 jobs in 1 queue") && error.contains("make no sense"), "{error}");
 
         let mut disk = OsDisk::open(&place.0).unwrap();
-        let said = salvage(&mut disk, &options()).unwrap().unwrap();
+        let Salvaged::Made(said) = salvage(&mut disk, &options()).unwrap() else { panic!("it is damaged") };
         assert!(said.contains("salvaged 99 jobs in 1 queue") && said.contains("1 batch with records"), "{said}");
-        assert_eq!(salvage(&mut disk, &options()).unwrap(), None, "once is enough");
+        assert_eq!(salvage(&mut disk, &options()).unwrap(), Salvaged::Whole, "once is enough");
         assert!(place.verified().unwrap().ends_with("99 jobs in 1 queue\n"));
         // What was salvaged can be written to, and the next number is none that was given before.
         let walked = walk(&mut disk, None, &mut |_, _| Ok(())).unwrap();
@@ -172,7 +188,7 @@ mod tests {
     fn what_is_no_log_is_not_salvaged() {
         let place = Place::new("nothing");
         let mut disk = OsDisk::open(&place.0).unwrap();
-        assert_eq!(salvage(&mut disk, &options()).unwrap(), None);
+        assert_eq!(salvage(&mut disk, &options()).unwrap(), Salvaged::NoLog);
         assert!(place.verified().is_err());
         let directory = place.0.clone();
         assert!(run(&crate::cli::LogCommand::Stats { directory }).is_err());

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use jobyard_log::{Found, Hole, LogError, Position};
 
 use super::Out;
+use super::salvage::advised;
 use super::text::{count, size};
 use super::walk::{Walked, walk_directory};
 
@@ -39,7 +40,7 @@ pub fn verify(path: &Path, out: Out<'_>) -> Result<()> {
         writeln!(out, "{file} at byte {offset}: batch {position} holds records that make no sense")?;
     }
     out.flush()?;
-    conclude(&segments, &walked, out)
+    conclude(path, &segments, &walked, out)
 }
 
 fn take_note(segments: &mut Vec<Segment>, found: &Found<'_>) {
@@ -92,12 +93,12 @@ fn line(segment: &Segment) -> String {
     format!("{}: {batches}, {}: {notes}", segment.file, size(segment.bytes))
 }
 
-fn conclude(segments: &[Segment], walked: &Walked, out: Out<'_>) -> Result<()> {
+fn conclude(path: &Path, segments: &[Segment], walked: &Walked, out: Out<'_>) -> Result<()> {
     let batches = segments.iter().filter_map(|segment| segment.batches).map(|(first, last)| last - first + 1).sum();
     let bytes = segments.iter().map(|segment| segment.bytes).sum();
     let (jobs, queues) = walked.counts();
     if !walked.is_whole() {
-        bail!("the log is damaged. 'jobyard serve --salvage' {}", walked.prospect());
+        bail!("the log is damaged. {} {}", advised(path), walked.prospect());
     }
     writeln!(
         out,
