@@ -61,8 +61,8 @@ fn a_missing_directory_is_made_for_its_owner_alone() {
 }
 
 #[test]
-fn a_directory_without_a_name_before_it_is_made_here() {
-    // As `--data jobs` says it. The test's own directory is not to be littered, so only the refusal can be seen.
+fn a_file_named_without_its_directory_is_refused() {
+    // As `--data jobs` names one.
     let file = Path::new("Cargo.toml");
     assert_eq!(refused(file), "Cargo.toml is no directory");
 }

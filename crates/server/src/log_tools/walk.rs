@@ -41,7 +41,7 @@ impl Walked {
 
     /// How many jobs and queues there are, in words.
     pub fn counts(&self) -> (String, String) {
-        let (jobs, queues) = (self.engine.live_jobs().count(), self.engine.live_queues().count());
+        let (jobs, queues) = (self.engine.jobs(), self.engine.live_queues().count());
         (count(jobs as u64, "job"), count(queues as u64, "queue"))
     }
 

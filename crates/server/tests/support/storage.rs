@@ -82,7 +82,7 @@ pub fn state(client: &mut Peer, job: u32, body: &str) -> Option<u32> {
     state
 }
 
-/// The newest segment's file, and all of them: the oldest first.
+/// The segments' files, the oldest first.
 pub fn segments(data: &Path) -> Vec<PathBuf> {
     let names = fs::read_dir(data).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let is_segment = |name: &String| name.ends_with(".log") && name.starts_with(|c: char| c.is_ascii_digit());
@@ -110,10 +110,10 @@ impl Mount {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("the command unshare is there");
+            .expect("the command unshare is missing: on Debian, apt-get install util-linux");
         let mut line = String::new();
         BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "mounted\n", "a tmpfs cannot be mounted: this test needs root, or user namespaces");
+        assert_eq!(line, "mounted\n", "a tmpfs cannot be mounted: this test needs the right to mount (CAP_SYS_ADMIN), or user namespaces");
         let path = PathBuf::from(format!("/proc/{}/root{}", keeper.id(), text(&place.0)));
         Mount { keeper, path, _place: place }
     }

@@ -184,6 +184,7 @@ impl Cutter<'_> {
             Some(_) => {}
         }
         let (bytes, segment_bytes) = (log.extent().bytes, log.extent().segment_bytes);
+        // One segment more than the bound: the server was cut off before it had caught up.
         let bytes_max = 2 * self.truth.live_bytes_max() + 3 * segment_bytes;
         if bytes > bytes_max {
             return Err(format!("the log holds {bytes} bytes, and {bytes_max} would do: {claim:?}"));
