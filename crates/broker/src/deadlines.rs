@@ -67,7 +67,8 @@ impl<L: Log> Broker<L> {
         let due = next.engine_ms.is_some_and(|ms| ms <= until_ms);
         let date_due = next.wall_ms.is_some_and(|ms| ms <= self.now.wall_ms);
         if due || date_due {
-            self.call(self.now, |engine, now, answers| engine.tick(now, until_ms, answers));
+            // What is left when a portion was decided is due at once, in the next turn.
+            self.call(self.now, |engine, now, answers| _ = engine.tick(now, until_ms, answers));
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Recovery {
     /// When the last batch was decided.
     last: Option<Moment>,
     progress: Progress,
+    /// All was read back; what fell due meanwhile is being done.
+    replayed: bool,
 }
 
 impl Recovery {
@@ -44,6 +46,7 @@ impl Recovery {
             tail: claim.tail,
             last: None,
             progress: Progress { done_bytes: 0, bytes: claim.bytes },
+            replayed: false,
         }
     }
 }
@@ -58,12 +61,19 @@ impl<L: Log> Broker<L> {
     /// Reads about so much of the log back, and starts when that was the last of it.
     pub(crate) fn recover(&mut self, bytes: usize) {
         let Some(mut recovery) = self.recovery.take() else { return };
+        if recovery.replayed {
+            return self.catch_up(recovery);
+        }
         match self.replay(&mut recovery, bytes) {
             Ok(Some(next)) => {
                 recovery.next = next;
                 self.recovery = Some(recovery);
             }
-            Ok(None) if recovery.next == recovery.tail + 1 => self.recovered(&recovery),
+            Ok(None) if recovery.next == recovery.tail + 1 => {
+                self.replayed(&recovery);
+                recovery.replayed = true;
+                self.catch_up(recovery);
+            }
             Ok(None) => {
                 let (expected, found) = (recovery.tail, recovery.next - 1);
                 self.commit.fail(Failure::Open(OpenError::Short { expected, found }));
@@ -95,8 +105,8 @@ impl<L: Log> Broker<L> {
         }
     }
 
-    /// All was read back: time goes on, what fell due meanwhile is done, and nobody is served before that is durable.
-    fn recovered(&mut self, recovery: &Recovery) {
+    /// All was read back: time goes on.
+    fn replayed(&mut self, recovery: &Recovery) {
         self.clock = EngineClock::new(recovery.last, recovery.opened, self.seed);
         self.now = self.clock.now(self.machine);
         self.looks = Looks::new(self.now.engine_ms);
@@ -104,9 +114,22 @@ impl<L: Log> Broker<L> {
         if self.commit.log.extent().segment_bytes > 0 && self.stretches.is_empty() {
             self.stretches.begin(recovery.next, &mut self.engine);
         }
-        self.engine.recover(self.now);
+        self.engine.set_portion(self.batch_bytes_max());
+    }
+
+    /// Does a portion of what fell due meanwhile. Nobody is served before all of it is durable.
+    fn catch_up(&mut self, recovery: Recovery) {
+        let done = self.engine.records().is_empty() && self.engine.recover(self.now);
+        if !done {
+            self.recovery = Some(recovery);
+        }
         self.recovered = self.commit.position(self.engine.records());
         self.commit();
+    }
+
+    /// Whether the log is being read back.
+    pub(crate) fn replaying(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| !recovery.replayed)
     }
 
     /// Whether nobody is served yet: the log is being read back, or what recovery decided is not durable.

@@ -14,6 +14,9 @@ const RESERVE_SEGMENTS: u64 = 2;
 /// Segments that are kept back from all but what makes room.
 const LAST_SEGMENTS: u64 = 1;
 
+/// The share of a segment that is kept back even from that.
+const LAST_PART: u64 = 4;
+
 impl<L: Log> Broker<L> {
     /// Whether the disk has too little room for jobs.
     #[must_use]
@@ -29,19 +32,25 @@ impl<L: Log> Broker<L> {
         if quarter == 0 { BATCH_BYTES_MAX } else { BATCH_BYTES_MAX.min(usize::try_from(quarter).unwrap_or(usize::MAX)) }
     }
 
-    /// Whether the disk has too little room for this command. What makes room is never refused: the reserve is for it, and for
-    /// what time decides.
+    /// Whether the disk has too little room for this command. The reserve is for what makes room, and for what time decides;
+    /// its last part for keeping the log short, without which all else would be in vain.
     pub(crate) fn disk_refuses(&self, command: &Command) -> bool {
         let extent = self.commit.log.extent();
-        if !extent.short {
+        let record_bytes = command.record_bytes_max();
+        // With what the turn has decided before, it must fit into a segment.
+        let segment_rest = extent.segment_bytes.saturating_sub(self.batch_bytes_max() as u64);
+        if extent.segment_bytes > 0 && record_bytes as u64 > segment_rest {
+            return true;
+        }
+        if !extent.short || record_bytes == 0 {
             return false;
         }
         let reserve = match self.engine.needs(command) {
-            Needs::Room => RESERVE_SEGMENTS,
-            Needs::Little => LAST_SEGMENTS,
-            Needs::Nothing => return false,
+            Needs::Room => RESERVE_SEGMENTS.saturating_mul(extent.segment_bytes),
+            Needs::Little => LAST_SEGMENTS.saturating_mul(extent.segment_bytes),
+            Needs::Nothing => extent.segment_bytes / LAST_PART,
         };
-        let pending = self.engine.records().len() + FRAME_HEADER_BYTES + command.record_bytes_max();
-        extent.room < reserve.saturating_mul(extent.segment_bytes).saturating_add(pending as u64)
+        let pending = self.engine.records().len() + FRAME_HEADER_BYTES + record_bytes;
+        extent.room < reserve.saturating_add(pending as u64)
     }
 }

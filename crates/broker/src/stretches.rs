@@ -36,31 +36,33 @@ impl Stretches {
 /// Whether the log is longer than it has to be.
 ///
 /// It may grow to one and a half times what lives, and a segment: with two bytes written anew for each that is appended, it
-/// then stays below twice what lives and two segments. When the disk is short of room, what can be reclaimed is.
-fn too_long(extent: &Extent, live_bytes: u64) -> bool {
-    let Extent { bytes, segment_bytes, short, .. } = *extent;
-    // What lives is an estimate, and a little less than it takes.
-    let dead_bytes = bytes.saturating_sub(live_bytes.saturating_add(live_bytes / 8));
-    short && dead_bytes > segment_bytes
-        || bytes > live_bytes.saturating_add(live_bytes / 2).saturating_add(segment_bytes)
+/// then stays below twice what lives and two segments. When the disk is short of room, what can be reclaimed is: first of
+/// all an oldest segment of which little lives, but never with room that is not there.
+fn too_long(extent: &Extent, live_bytes: u64, oldest_bytes: u64) -> bool {
+    let Extent { bytes, segment_bytes, short, room, .. } = *extent;
+    if short {
+        let fits = oldest_bytes.saturating_add(segment_bytes / 16) <= room;
+        let dead_bytes = bytes.saturating_sub(live_bytes.saturating_add(live_bytes / 256));
+        return fits && (oldest_bytes <= segment_bytes / 4 * 3 || dead_bytes > segment_bytes / 2);
+    }
+    bytes > live_bytes.saturating_add(live_bytes / 2).saturating_add(segment_bytes)
 }
 
 impl<L: Log> Broker<L> {
     /// Whether there is something to write anew.
     pub(crate) fn compaction_due(&self) -> bool {
-        if self.stretches.starts.len() < 2 || self.stretches.rewritten.is_some() || self.recovery.is_some() {
+        if self.stretches.starts.len() < 2 || self.stretches.rewritten.is_some() || self.replaying() {
             return false;
         }
-        too_long(&self.commit.log.extent(), self.engine.live_bytes())
+        too_long(&self.commit.log.extent(), self.engine.live_bytes(), self.engine.oldest_stretch_bytes())
     }
 
-    /// Adds to the batch that is about to be submitted what is written anew in this turn.
-    pub(crate) fn compact(&mut self) {
+    /// Adds to the batch that is about to be submitted what is written anew in this turn, which has decided so much.
+    pub(crate) fn compact(&mut self, decided_bytes: usize) {
         if !self.compaction_due() {
             return;
         }
-        // With what the turn has decided, it must fit into a segment.
-        let portion = (PORTION_BYTES + PER_APPENDED * self.engine.records().len()).min(self.batch_bytes_max());
+        let portion = PORTION_BYTES.saturating_add(PER_APPENDED * decided_bytes).min(self.batch_bytes_max());
         if self.engine.compact(portion) {
             self.stretches.rewritten = Some(self.commit.position(self.engine.records()));
         }
@@ -98,21 +100,23 @@ mod tests {
 
     const SEGMENT: u64 = 1_000;
 
-    fn extent(bytes: u64, short: bool) -> Extent {
-        Extent { bytes, segment_bytes: SEGMENT, newest_from: 1, short, room: 0 }
+    fn extent(bytes: u64, short: bool, room: u64) -> Extent {
+        Extent { bytes, segment_bytes: SEGMENT, newest_from: 1, short, room }
     }
 
     #[test]
     fn a_log_may_grow_to_half_as_much_again_as_lives_and_a_segment() {
-        assert!(!too_long(&extent(4_000, false), 2_000));
-        assert!(too_long(&extent(4_001, false), 2_000));
-        assert!(!too_long(&extent(1_000, false), 0));
+        assert!(!too_long(&extent(4_000, false, 0), 2_000, 0));
+        assert!(too_long(&extent(4_001, false, 0), 2_000, 1_000));
+        assert!(!too_long(&extent(1_000, false, 0), 0, 0));
     }
 
     #[test]
     fn a_log_on_a_full_disk_gives_up_what_it_can() {
-        assert!(too_long(&extent(3_251, true), 2_000));
-        assert!(!too_long(&extent(3_250, true), 2_000), "less than a segment is dead");
-        assert!(!too_long(&extent(3_251, false), 2_000));
+        assert!(too_long(&extent(10_000, true, 1_000), 10_000, 750), "a quarter of the oldest is dead");
+        assert!(!too_long(&extent(10_000, true, 1_000), 10_000, 751));
+        assert!(too_long(&extent(10_540, true, 1_062), 10_000, 1_000), "half a segment is dead somewhere");
+        assert!(!too_long(&extent(10_539, true, 1_062), 10_000, 1_000));
+        assert!(!too_long(&extent(10_540, true, 1_061), 10_000, 1_000), "there is no room to write it anew");
     }
 }

@@ -31,6 +31,9 @@ const READ_BYTES_MIN: usize = 4 << 10;
 /// A date may come sooner than the monotonic clock tells, if the wall clock is stepped.
 const DATE_SLEEP_MS_MAX: u64 = 1_000;
 
+/// That the wall clock was stepped is noticed within so long.
+const STEP_SLEEP_MS_MAX: u64 = 60_000;
+
 impl<L: Log> Broker<L> {
     /// One turn. Takes the events, adds the actions, and says when the next turn is due if nothing happens before; the answer to
     /// an action is something that happens.
@@ -154,18 +157,33 @@ impl<L: Log> Broker<L> {
     pub(crate) fn commit(&mut self) {
         self.commit.poll();
         let free = !self.commit.in_flight() && self.commit.failure().is_none() && self.stop != Stop::Hurried;
-        if free && self.recovery.is_none() {
-            self.compact();
-            let at = self.moment();
-            if !self.engine.records().is_empty() || self.commit.stepped(at) {
-                self.commit.submit(Batch { at, payload: self.engine.records() });
-                self.engine.clear_records();
-                self.follow_segments();
-                self.commit.poll();
+        if free && !self.replaying() {
+            let decided_bytes = self.engine.records().len();
+            // What is written anew goes along, unless the batch might become too long for a segment.
+            let is_long = decided_bytes > self.batch_bytes_max();
+            if !is_long {
+                self.compact(decided_bytes);
+            }
+            self.submit();
+            if is_long && !self.commit.in_flight() && self.commit.failure().is_none() {
+                self.compact(decided_bytes);
+                self.submit();
             }
         }
         self.drop_rewritten();
         self.commit.notice_trouble();
+    }
+
+    /// Submits a batch, if there is something to tell: records, or that the clocks have moved apart.
+    fn submit(&mut self) {
+        let at = self.moment();
+        if self.engine.records().is_empty() && !self.commit.stepped(at) {
+            return;
+        }
+        self.commit.submit(Batch { at, payload: self.engine.records() });
+        self.engine.clear_records();
+        self.follow_segments();
+        self.commit.poll();
     }
 
     /// Releases and writes output, asks for input, and sets the timers of every client to which something happened.
@@ -234,6 +252,8 @@ impl<L: Log> Broker<L> {
         };
         let moments = [
             next.engine_ms,
+            // As long as something is to fall due, a step of the wall clock should be noticed, and written down.
+            next.engine_ms.map(|_| now.engine_ms.saturating_add(STEP_SLEEP_MS_MAX)),
             next.wall_ms.map(until_date),
             self.clients.heartbeats.first().map(|(ms, _)| ms),
             self.clients.farewells.first().map(|(ms, _)| ms),

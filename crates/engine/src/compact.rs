@@ -17,6 +17,7 @@ impl Engine {
         let is_tracked = self.store.stretches.len() > 0 || self.store.is_new();
         assert!(is_tracked, "the first stretch begins before the first record");
         self.store.stretches.begin();
+        self.store.jobs.begin_stretch();
     }
 
     /// The log has let go of the oldest stretch. To be called when [`Engine::compact`] has said that it is not needed,
@@ -26,12 +27,20 @@ impl Engine {
     /// If there is only one.
     pub fn drop_stretch(&mut self) {
         self.store.stretches.drop_oldest();
+        self.store.jobs.drop_stretch();
     }
 
     /// How many stretches there are.
     #[must_use]
     pub fn stretches(&self) -> usize {
         self.store.stretches.len()
+    }
+
+    /// What the full records of jobs would take whose newest one is in the oldest stretch: so much would have to be
+    /// written for the log to let go of it.
+    #[must_use]
+    pub fn oldest_stretch_bytes(&self) -> u64 {
+        self.store.jobs.oldest_stretch_bytes()
     }
 
     /// What the full records of all jobs and queues would take in the log.

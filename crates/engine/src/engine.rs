@@ -29,6 +29,8 @@ pub struct Engine {
     begun_anew: bool,
     epoch: u64,
     last_lease: u64,
+    /// See [`Engine::set_portion`].
+    portion: usize,
     /// See [`Engine::work`].
     pub(crate) work: u64,
 }
@@ -53,6 +55,7 @@ impl Engine {
             begun_anew: false,
             epoch,
             last_lease: 0,
+            portion: usize::MAX,
             work: 0,
         }
     }
@@ -75,9 +78,22 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends what does not survive a restart, and does what fell due meanwhile.
-    pub fn recover(&mut self, now: Now) {
+    /// What time decides is decided in portions of about so many bytes of records: see [`Engine::tick`] and
+    /// [`Engine::recover`]. Without this, all at once.
+    pub fn set_portion(&mut self, bytes: usize) {
+        self.portion = bytes;
+    }
+
+    /// When as much was decided as a portion has: the length of the records then.
+    pub(crate) fn portion_end(&self) -> usize {
+        self.records.len().saturating_add(self.portion)
+    }
+
+    /// Ends what does not survive a restart, and does what fell due meanwhile. False if a portion of that was done, and
+    /// there is more: nobody may be served before it is all done.
+    pub fn recover(&mut self, now: Now) -> bool {
         let answers: &mut Answers<'_> = &mut |_, _| {};
+        let end = self.portion_end();
         self.fill_gaps();
         let is_free = |job: &Job| job.state == State::Blocked && job.blockers().is_empty();
         for number in self.numbers(|job| job.runs() || is_free(job)) {
@@ -87,13 +103,25 @@ impl Engine {
             if self.store.job(number).runs() {
                 self.remove(now, number, answers);
             }
+            if self.records.len() >= end {
+                return false;
+            }
         }
-        self.tick(now, now.engine_ms, answers);
+        if !self.tick(now, now.engine_ms, answers) {
+            return false;
+        }
         // Who held its last attempt is gone.
         for number in self.numbers(|job| job.state == State::Ready && job.attempts_used_up()) {
-            self.use_up(now, number, &[], answers);
+            // It may have gone with another.
+            if self.store.jobs.get(number).is_some_and(|job| job.state == State::Ready) {
+                self.use_up(now, number, &[], answers);
+            }
+            if self.records.len() >= end {
+                return false;
+            }
         }
         self.counters = Counters::default();
+        true
     }
 
     /// After a history with gaps: queues whose record is lost exist, blockers that are lost block no more.

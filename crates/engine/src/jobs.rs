@@ -1,6 +1,6 @@
 //! The table of jobs by number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::hash::InOrder;
 use crate::job::Job;
@@ -19,11 +19,46 @@ pub(crate) struct Jobs {
     shards: Vec<HashMap<JobNumber, Job, InOrder<SHARDS>>>,
     memory_bytes: usize,
     record_bytes: u64,
+    /// The same for each stretch of the log, the oldest first.
+    stretch_bytes: VecDeque<u64>,
+    /// The index of the oldest stretch.
+    first_stretch: u32,
 }
 
 impl Jobs {
     pub(crate) fn new() -> Self {
-        Jobs { shards: vec![HashMap::default(); SHARDS], memory_bytes: 0, record_bytes: 0 }
+        Jobs {
+            shards: vec![HashMap::default(); SHARDS],
+            memory_bytes: 0,
+            record_bytes: 0,
+            stretch_bytes: VecDeque::new(),
+            first_stretch: 0,
+        }
+    }
+
+    /// A stretch of the log begins.
+    pub(crate) fn begin_stretch(&mut self) {
+        self.stretch_bytes.push_back(0);
+    }
+
+    /// The oldest stretch is gone, and nothing was needed of it.
+    pub(crate) fn drop_stretch(&mut self) {
+        self.stretch_bytes.pop_front();
+        self.first_stretch += 1;
+    }
+
+    /// What the full records of jobs would take whose newest one is in the oldest stretch.
+    pub(crate) fn oldest_stretch_bytes(&self) -> u64 {
+        self.stretch_bytes.front().copied().unwrap_or(0)
+    }
+
+    /// A job's record takes so many bytes more, and so many less.
+    fn recount(&mut self, stretch: u32, more: u64, less: u64) {
+        self.record_bytes = self.record_bytes + more - less;
+        let index = stretch.wrapping_sub(self.first_stretch) as usize;
+        if let Some(bytes) = self.stretch_bytes.get_mut(index) {
+            *bytes = *bytes + more - less;
+        }
     }
 
     fn shard(number: JobNumber) -> usize {
@@ -42,8 +77,9 @@ impl Jobs {
         let job = self.shards[Self::shard(number)].get_mut(&number).expect("a job that is changed is there");
         let before = (job.memory_bytes(), job.record_bytes());
         let outcome = change(job);
-        self.memory_bytes = self.memory_bytes + job.memory_bytes() - before.0;
-        self.record_bytes = self.record_bytes + job.record_bytes() - before.1;
+        let (stretch, after) = (job.stretch, (job.memory_bytes(), job.record_bytes()));
+        self.memory_bytes = self.memory_bytes + after.0 - before.0;
+        self.recount(stretch, after.1, before.1);
         outcome
     }
 
@@ -55,20 +91,24 @@ impl Jobs {
         let job = self.shards[Self::shard(number)].get_mut(&number).expect("a job that is changed is there");
         let before = job.state;
         change(job);
-        self.memory_bytes = self.memory_bytes + job.state.memory_bytes() - before.memory_bytes();
-        self.record_bytes = self.record_bytes + state_len(job.state) as u64 - state_len(before) as u64;
+        let (stretch, after) = (job.stretch, job.state);
+        self.memory_bytes = self.memory_bytes + after.memory_bytes() - before.memory_bytes();
+        self.recount(stretch, state_len(after) as u64, state_len(before) as u64);
     }
 
     /// A job's full record was written to this stretch.
     pub(crate) fn stamp(&mut self, number: JobNumber, stretch: u32) {
         if let Some(job) = self.shards[Self::shard(number)].get_mut(&number) {
-            job.stretch = stretch;
+            let before = std::mem::replace(&mut job.stretch, stretch);
+            let bytes = job.record_bytes();
+            self.recount(before, 0, bytes);
+            self.recount(stretch, bytes, 0);
         }
     }
 
     pub(crate) fn insert(&mut self, job: Job) {
         self.memory_bytes += job.memory_bytes();
-        self.record_bytes += job.record_bytes();
+        self.recount(job.stretch, job.record_bytes(), 0);
         let before = self.shards[Self::shard(job.number)].insert(job.number, job);
         assert!(before.is_none(), "a job's number is given once");
     }
@@ -77,11 +117,11 @@ impl Jobs {
         let shard = &mut self.shards[Self::shard(number)];
         let job = shard.remove(&number)?;
         self.memory_bytes -= job.memory_bytes();
-        self.record_bytes -= job.record_bytes();
         // After a burst the table gives its memory back.
         if shard.len() < shard.capacity() / 4 && shard.capacity() > KEPT_MAX {
             shard.shrink_to(shard.len() * 2);
         }
+        self.recount(job.stretch, 0, job.record_bytes());
         Some(job)
     }
 

@@ -1,6 +1,6 @@
 //! What a command asks of the log, so that it can be refused before it is decided when the disk is full.
 
-use crate::command::{Command, FailureRule, JobRef, NewJob, Step, UsedUp};
+use crate::command::{Command, FailureRule, Hold, JobRef, NewJob, Step, UsedUp};
 use crate::engine::Engine;
 use crate::record_job::JOB_HEAD_MAX;
 
@@ -71,7 +71,11 @@ impl Engine {
             Command::Group(_) if command.enqueues() => Needs::Room,
             Command::Lease(request) => {
                 let is_new = |name| !self.store.queues.exists(name);
-                if request.creates_queues && request.queues.iter().any(is_new) { Needs::Room } else { Needs::Little }
+                if request.creates_queues && request.queues.iter().any(is_new) {
+                    return Needs::Room;
+                }
+                // One that ends with its connection is not written, or only counted.
+                if matches!(request.hold, Hold::Connection(_)) { Needs::Nothing } else { Needs::Little }
             }
             Command::Complete { job, result, .. } if !result.is_empty() && self.keeps_result(job) => Needs::Room,
             Command::Fail { job, result, .. } => {

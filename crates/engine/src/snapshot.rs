@@ -215,6 +215,10 @@ impl Engine {
             assert_eq!(store.queues.of_ordinal(ordinal), Some(id), "queue {:?} by age", queue.name);
         }
         assert_eq!(self.live_bytes(), bytes, "what full records would take");
+        let in_oldest = |job: &&Job| job.stretch == store.stretches.oldest();
+        let oldest_bytes: u64 = store.jobs.iter().filter(in_oldest).map(Job::record_bytes).sum();
+        let is_tracked = store.stretches.len() > 0;
+        assert_eq!(store.jobs.oldest_stretch_bytes(), if is_tracked { oldest_bytes } else { 0 }, "the oldest stretch");
         let queues_bytes: u64 = store.queues.all().map(Queue::record_bytes).sum();
         assert_eq!(store.queues.record_bytes(), queues_bytes, "what the records of queues would take");
         assert_eq!(store.stretches.memory_bytes(), store.stretches.memory_bytes_counted(), "memory of lists");

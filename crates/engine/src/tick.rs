@@ -11,23 +11,36 @@ impl Engine {
     /// that began first ends; this may free a job, so that all of it begins again before the next wait ends.
     ///
     /// What this begins (a lease for one who waits, a lifetime) begins now, however late the tick is.
-    pub fn tick(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) {
+    ///
+    /// False if a portion was decided and there is more that fell due: it is for the next tick, which is due at once.
+    pub fn tick(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) -> bool {
+        let end = self.portion_end();
         while let Some(number) = self.store.timers.due_date(now.wall_ms) {
+            if self.records.len() >= end {
+                break;
+            }
             self.wake(now, number);
         }
         self.serve(now, answers);
         while let Some((at_ms, _)) = self.store.timers.due(until_ms) {
-            self.jobs_fall_due(now, at_ms, answers);
+            if self.records.len() >= end {
+                return false;
+            }
+            self.jobs_fall_due(now, at_ms, end, answers);
             self.serve(now, answers);
             if self.first_wait_ends(now, at_ms, answers) {
-                self.jobs_fall_due(now, at_ms, answers);
+                self.jobs_fall_due(now, at_ms, end, answers);
                 self.serve(now, answers);
             }
         }
+        self.store.timers.due_date(now.wall_ms).is_none()
     }
 
-    fn jobs_fall_due(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) {
+    fn jobs_fall_due(&mut self, now: Now, at_ms: u64, end: usize, answers: &mut Answers<'_>) {
         while let Some((_, timer)) = self.store.timers.due(at_ms) {
+            if self.records.len() >= end {
+                return;
+            }
             match timer {
                 Timer::Expiry(number) => self.expire(now, number, answers),
                 Timer::LeaseEnd(number) => self.lease_over(now, number, answers),

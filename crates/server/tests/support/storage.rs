@@ -113,7 +113,10 @@ impl Mount {
             .expect("the command unshare is missing: on Debian, apt-get install util-linux");
         let mut line = String::new();
         BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "mounted\n", "a tmpfs cannot be mounted: this test needs the right to mount (CAP_SYS_ADMIN), or user namespaces");
+        assert_eq!(
+            line, "mounted\n",
+            "a tmpfs cannot be mounted: this test needs the right to mount (CAP_SYS_ADMIN), or user namespaces"
+        );
         let path = PathBuf::from(format!("/proc/{}/root{}", keeper.id(), text(&place.0)));
         Mount { keeper, path, _place: place }
     }

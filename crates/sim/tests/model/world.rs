@@ -178,7 +178,7 @@ impl World<'_> {
         self.both(
             &format!("tick until {until_ms}, random {random}"),
             |model, answers| model.tick(now, until_ms, answers),
-            |engine, answers| engine.tick(now, until_ms, answers),
+            |engine, answers| _ = engine.tick(now, until_ms, answers),
         )?;
         self.tally.count(if self.seen == before { "tick: nothing" } else { "tick: changes" });
         let deadline = self.model.next_deadline();
@@ -216,7 +216,7 @@ impl World<'_> {
         self.engine = engine;
         self.superfluous = false;
         self.untold = false;
-        self.both("restart", |model, _| model.restart(now), |engine, _| engine.recover(now))
+        self.both("restart", |model, _| model.restart(now), |engine, _| _ = engine.recover(now))
     }
 
     fn begin_stretch(&mut self, late: bool) -> Result<(), String> {
