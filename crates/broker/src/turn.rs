@@ -32,7 +32,7 @@ const READ_BYTES_MIN: usize = 4 << 10;
 const DATE_SLEEP_MS_MAX: u64 = 1_000;
 
 /// That the wall clock was stepped is noticed within so long.
-const STEP_SLEEP_MS_MAX: u64 = 60_000;
+const STEP_SLEEP_MS_MAX: u64 = 600_000;
 
 impl<L: Log> Broker<L> {
     /// One turn. Takes the events, adds the actions, and says when the next turn is due if nothing happens before; the answer to
