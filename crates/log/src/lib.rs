@@ -12,7 +12,7 @@ mod memory;
 
 pub use discard::Discard;
 pub use disk::{Disk, DiskFile};
-pub use error::{LogError, Loss};
+pub use error::{Doing, LogError, Loss};
 pub use files::{
     Cut, Entry, FileLog, Format, Found, Hole, Manifest, Options, ReadDisk, ReadFile, Reader, Salvaged, SegmentFacts,
     SegmentHeader, SyncMode, salvage,

@@ -4,7 +4,7 @@ use super::FileLog;
 use super::segment::{HEADER_BYTES, spare_name_of};
 use super::volume;
 use crate::disk::Disk;
-use crate::error::LogError;
+use crate::error::{Doing, LogError};
 
 /// How long to wait before a spare that could not be made is tried again.
 const RETRY_MS: u64 = 1000;
@@ -157,6 +157,6 @@ impl<D: Disk> FileLog<D> {
         self.collect_spare(true, 0);
         self.disk.prepare(name, bytes);
         let made = self.disk.prepared(true).unwrap_or_else(|| Err(std::io::Error::other("nothing came of it")));
-        made.map_err(|error| LogError::disk("make", name, &error))
+        made.map_err(|error| LogError::disk(Doing::Prepare, name, &error))
     }
 }
