@@ -12,6 +12,7 @@ use super::tail::{self, End};
 use super::{FileLog, Held, Segment, volume};
 use crate::disk::Disk;
 use crate::error::LogError;
+use crate::frame::Header;
 use crate::log::Claim;
 
 impl<D: Disk> FileLog<D> {
@@ -55,7 +56,7 @@ impl<D: Disk> FileLog<D> {
         let new_name = new_name_of(id);
         self.make_now(&new_name, self.options.segment_bytes)?;
         let mut file = volume::open(&mut self.disk, &new_name)?;
-        let header = SegmentHeader { format, salt, id, first: 1, epoch_before: 0, crc_before: 0, recycled: false };
+        let header = SegmentHeader::behind(&Header::default(), salt, id, false);
         header.write(&mut file, &new_name)?;
         volume::sync(&mut file, &new_name)?;
         volume::rename(&mut self.disk, &new_name, &name_of(id))?;

@@ -17,15 +17,7 @@ impl<D: Disk> FileLog<D> {
         let Some(held) = &self.held else { return Ok(()) };
         let (manifest, last) = (held.manifest, held.last);
         let id = manifest.newest + 1;
-        let header = SegmentHeader {
-            format: manifest.format,
-            salt: manifest.salt,
-            id,
-            first: last.position + 1,
-            epoch_before: last.epoch,
-            crc_before: last.previous_crc,
-            recycled: spare.recycled,
-        };
+        let header = SegmentHeader::behind(&last, manifest.salt, id, spare.recycled);
         let mut file = volume::open(&mut self.disk, &spare.name)?;
         header.write(&mut file, &spare.name)?;
         volume::sync(&mut file, &spare.name)?;
