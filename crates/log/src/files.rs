@@ -169,16 +169,6 @@ impl<D: Disk> FileLog<D> {
         &self.disk
     }
 
-    /// The directory, to be tampered with.
-    pub fn disk_mut(&mut self) -> &mut D {
-        &mut self.disk
-    }
-
-    /// The directory, without the log.
-    pub fn into_disk(self) -> D {
-        self.disk
-    }
-
     /// Says of damage how much cannot be read in all of the log, not only at this place.
     fn with_loss(&mut self, mut error: LogError) -> LogError {
         if let LogError::Damaged { loss, .. } = &mut error
