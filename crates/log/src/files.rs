@@ -58,18 +58,16 @@ pub struct Options {
     pub sync: SyncMode,
     /// A random number, not 0, that nobody else knows: with it every frame begins if a new log is made.
     pub salt_for_new: u64,
-    /// How many segments' room is kept for what must go on when the disk is full.
-    pub reserve_segments: usize,
     /// Formats before the present one that can be read.
     pub older: &'static [Format],
 }
 
 impl Options {
-    /// The usual: segments of 32 MiB, each batch synced, a reserve of two segments.
+    /// The usual: segments of 32 MiB, each batch synced.
     #[must_use]
     pub fn new(salt_for_new: u64) -> Self {
         let segment_bytes = 32 * 1024 * 1024;
-        Options { segment_bytes, sync: SyncMode::Always, salt_for_new, reserve_segments: 2, older: &[] }
+        Options { segment_bytes, sync: SyncMode::Always, salt_for_new, older: &[] }
     }
 
     /// The shortest segment: a header and one small frame.
@@ -159,7 +157,7 @@ impl<D: Disk> FileLog<D> {
     /// A log in this directory. Nothing is read or written before it is claimed.
     pub fn open(disk: D, options: Options) -> Self {
         let options = options.within_bounds();
-        let spares = Spares::new(options.segment_bytes, options.reserve_segments + 1);
+        let spares = Spares::new(options.segment_bytes);
         let buffer = Vec::new();
         FileLog { disk, options, held: None, spares, in_flight: None, cursor: None, trouble: None, buffer }
     }

@@ -18,5 +18,5 @@ pub use files::{
     SegmentHeader, SyncMode, salvage,
 };
 pub use frame::{Damage, FRAME_HEADER_BYTES, Frame, Header as FrameHeader};
-pub use log::{Batch, Claim, Completion, Extent, Log, Moment, Position, Replayed};
+pub use log::{Batch, Claim, Completion, Extent, Log, Moment, Position, RESERVE_SEGMENTS, Replayed};
 pub use memory::MemoryLog;

@@ -64,6 +64,10 @@ pub struct Replayed<'a> {
     pub batch: Batch<'a>,
 }
 
+/// So many segments' room a log finds ahead of need: it is the reserve for what must go on when the disk is full. Whoever
+/// submits keeps it back from whatever brings something new.
+pub const RESERVE_SEGMENTS: u64 = 2;
+
 /// How much there is of a log, and how much more there can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

@@ -5,12 +5,16 @@ use super::segment::{HEADER_BYTES, spare_name_of};
 use super::volume;
 use crate::disk::Disk;
 use crate::error::{Doing, LogError};
+use crate::log::RESERVE_SEGMENTS;
 
 /// How long to wait before a spare that could not be made is tried again.
 const RETRY_MS: u64 = 1000;
 
 /// So often is looked whether a spare is ready, while nothing else happens.
 const LOOK_MS: u64 = 20;
+
+/// So many are wanted: the reserve, and one whose room may be needed for the manifest.
+const WANTED: u64 = RESERVE_SEGMENTS + 1;
 
 /// A file as long as a segment that is none yet.
 #[derive(Debug)]
@@ -24,7 +28,6 @@ pub(super) struct Spare {
 #[derive(Debug)]
 pub(super) struct Spares {
     segment_bytes: u64,
-    wanted: usize,
     ready: Vec<Spare>,
     /// The one being made: under which name, and which it gets then.
     coming: Option<(String, String)>,
@@ -34,13 +37,17 @@ pub(super) struct Spares {
 }
 
 impl Spares {
-    pub fn new(segment_bytes: u64, wanted: usize) -> Self {
-        Spares { segment_bytes, wanted, ready: Vec::new(), coming: None, next_number: 1, retry_at: None }
+    pub fn new(segment_bytes: u64) -> Self {
+        Spares { segment_bytes, ready: Vec::new(), coming: None, next_number: 1, retry_at: None }
     }
 
     /// Begins anew, with numbers from this one on.
     pub fn reset(&mut self, next_number: u64) {
-        *self = Spares { next_number, ..Spares::new(self.segment_bytes, self.wanted) };
+        *self = Spares { next_number, ..Spares::new(self.segment_bytes) };
+    }
+
+    fn ready_count(&self) -> u64 {
+        self.ready.len() as u64
     }
 
     /// What a spare's segment holds.
@@ -56,8 +63,8 @@ impl Spares {
     /// How much is sure to find room in spares. Unless the disk was found full, those to come are as good as there. If it
     /// was, one spare is kept back: its room may be needed for the manifest.
     pub fn room(&self) -> u64 {
-        let spares = if self.short() { self.ready.len().saturating_sub(1) } else { self.wanted };
-        spares as u64 * self.capacity()
+        let spares = if self.short() { self.ready_count().saturating_sub(1) } else { WANTED };
+        spares * self.capacity()
     }
 
     /// When it is to be looked whether the spare that is being made is there, or when to try again.
@@ -75,17 +82,17 @@ impl Spares {
     /// Whether a file that is no longer needed should become one. One more than is wanted is kept: in a log that lets go of
     /// segments as fast as it begins them, the next one then needs no new file.
     pub fn wants_old(&self) -> bool {
-        self.ready.len() <= self.wanted
+        self.ready_count() <= WANTED
     }
 
     /// Whether one has to be made.
     fn wants_new(&self) -> bool {
-        self.ready.len() + usize::from(self.coming.is_some()) < self.wanted
+        self.ready_count() + u64::from(self.coming.is_some()) < WANTED
     }
 
     pub fn add(&mut self, spare: Spare) {
         self.ready.push(spare);
-        if self.ready.len() >= self.wanted {
+        if self.ready_count() >= WANTED {
             self.retry_at = None;
         }
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::files::segment::{HEADER_BYTES, spare_number_of};
+use crate::log::RESERVE_SEGMENTS;
 
 const CAPACITY: u64 = SEGMENT_BYTES - HEADER_BYTES;
 
@@ -60,6 +61,22 @@ fn when_the_disk_is_full_room_shrinks_until_there_is_some_again() {
     assert!(log.extent().room >= 3 * CAPACITY);
     append(&mut log, 1, position + 1..=position + 20);
     assert_eq!(recovered(&disk).unwrap().1, expected(1..=position + 20));
+}
+
+#[test]
+fn of_a_disk_found_full_the_reserve_is_left() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    fill(&disk);
+    let mut position = 0;
+    while !log.extent().short {
+        position += 1;
+        append(&mut log, 1, position..=position);
+    }
+    // With the rest of the segment that was just begun: its first batch, which found the disk full, is of the reserve already.
+    let room = log.extent().room;
+    assert!(room < RESERVE_SEGMENTS * CAPACITY, "{room}");
+    assert!(room >= RESERVE_SEGMENTS * CAPACITY - 300, "{room}");
 }
 
 #[test]
