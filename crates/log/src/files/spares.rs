@@ -29,8 +29,8 @@ pub(super) struct Spare {
 pub(super) struct Spares {
     segment_bytes: u64,
     ready: Vec<Spare>,
-    /// The one being made: under which name, and which it gets then.
-    coming: Option<(String, String)>,
+    /// The one being made, as it will be called.
+    coming: Option<String>,
     next_number: u64,
     /// When to try again, in engine time, since the last one could not be made.
     retry_at: Option<u64>,
@@ -118,9 +118,9 @@ impl<D: Disk> FileLog<D> {
             return;
         }
         let Some(done) = self.disk.prepared(wait) else { return };
-        let Some((made, name)) = self.spares.coming.take() else { return };
-        // Under its own name it is whole: one that a crash left half made has the other name, and goes at the next start.
-        match done.and_then(|()| self.disk.rename(&made, &name)) {
+        let Some(name) = self.spares.coming.take() else { return };
+        // Under its own name a spare is whole: one that a crash left half made has the other name, and goes at a start.
+        match done.and_then(|()| self.disk.rename(&half_made(&name), &name)) {
             Ok(()) => {
                 self.spares.retry_at = None;
                 self.spares.add(Spare { name, recycled: false });
@@ -131,9 +131,8 @@ impl<D: Disk> FileLog<D> {
 
     fn begin_spare(&mut self) {
         let name = self.spares.new_name();
-        let made = name.replace(".log", ".new");
-        self.disk.prepare(&made, self.spares.segment_bytes);
-        self.spares.coming = Some((made, name));
+        self.disk.prepare(&half_made(&name), self.spares.segment_bytes);
+        self.spares.coming = Some(name);
     }
 
     /// Has spares made, one after the other, as many as are wanted.
@@ -154,7 +153,8 @@ impl<D: Disk> FileLog<D> {
         if let Some(spare) = self.spares.pop() {
             return Ok(spare);
         }
-        let name = self.spares.new_name();
+        // It is used at once, and renamed with its header: it never needs its name as a spare.
+        let name = half_made(&self.spares.new_name());
         self.make_now(&name, self.spares.segment_bytes)?;
         Ok(Spare { name, recycled: false })
     }
@@ -166,4 +166,9 @@ impl<D: Disk> FileLog<D> {
         let made = self.disk.prepared(true).unwrap_or_else(|| Err(std::io::Error::other("nothing came of it")));
         made.map_err(|error| LogError::disk(Doing::Prepare, name, &error))
     }
+}
+
+/// The name under which the spare of this name is made.
+fn half_made(name: &str) -> String {
+    name.replace(".log", ".new")
 }

@@ -1,7 +1,7 @@
 //! A disk without room: known before it is needed, and no reason not to start.
 
 use super::*;
-use crate::files::segment::{HEADER_BYTES, spare_number_of};
+use crate::files::segment::{HEADER_BYTES, name_of, spare_number_of};
 use crate::log::RESERVE_SEGMENTS;
 
 const CAPACITY: u64 = SEGMENT_BYTES - HEADER_BYTES;
@@ -38,6 +38,20 @@ fn a_spare_that_takes_its_time_is_waited_for_when_it_is_needed() {
     assert_eq!(log.trouble(), None);
     assert!(log.extent().room >= 3 * CAPACITY, "those to come are as good as there");
     assert_eq!(recovered(&disk.copy()).unwrap().1, expected(1..=40));
+}
+
+#[test]
+fn a_spare_has_its_name_only_when_it_is_whole() {
+    let disk = TestDisk::new();
+    disk.state().slow = true;
+    let (mut log, _) = claimed(&disk, options());
+    assert_eq!(disk.names(), [name_of(1).as_str(), "manifest", "spare-1.new"]);
+    let crashed = disk.copy();
+    crashed.put("spare-9.new", &[0; 100]);
+    claimed(&crashed, options());
+    assert!(crashed.names().iter().all(|name| !name.ends_with(".new")), "{:?}", crashed.names());
+    log.close();
+    assert_eq!(disk.names(), [name_of(1).as_str(), "manifest", "spare-1.log"]);
 }
 
 #[test]
