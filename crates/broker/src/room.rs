@@ -19,6 +19,12 @@ impl<L: Log> Broker<L> {
         extent.short && extent.room < RESERVE_SEGMENTS.saturating_mul(extent.segment_bytes)
     }
 
+    /// Why the log could find no more room, in words.
+    #[must_use]
+    pub fn shortage(&self) -> Option<String> {
+        self.commit.log.shortage()
+    }
+
     /// A turn that decided more than this takes in no more commands before it was submitted. With the last command it still
     /// fits into a segment.
     pub(crate) fn batch_bytes_max(&self) -> usize {

@@ -175,12 +175,23 @@ impl LogError {
         matches!(self, LogError::Disk { kind: StorageFull | QuotaExceeded | FileTooLarge, .. })
     }
 
+    /// What has happened, for something that is tried again without anyone's help: it says nothing of what to do.
+    pub(crate) fn cause(&self) -> String {
+        let LogError::Disk { doing, file, error, .. } = self else { return self.to_string() };
+        let full = if self.is_full() { "the disk is full: " } else { "" };
+        format!("{full}{}", could_not(doing, file, error))
+    }
+
     /// Whether the same may be tried again when there is room. After a failed sync nobody knows what is on disk, whatever the
     /// reason was.
     #[must_use]
     pub fn may_try_again(&self) -> bool {
         self.is_full() && !matches!(self, LogError::Disk { doing: Doing::Sync, .. })
     }
+}
+
+fn could_not(doing: &Doing, file: &str, error: &str) -> String {
+    format!("could not {doing} {file}: {error}")
 }
 
 /// What helps against damage.
@@ -227,7 +238,7 @@ impl fmt::Display for LogError {
                 write!(f, "{file} was dropped by the server while it was being read. Begin again")
             }
             LogError::Disk { doing, file, error, .. } => {
-                write!(f, "could not {doing} {file}: {error}. ")?;
+                write!(f, "{}. ", could_not(doing, file, error))?;
                 if self.is_full() {
                     write!(f, "Make room on the disk and start again")
                 } else {

@@ -266,7 +266,7 @@ impl<D: Disk> FileLog<D> {
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), LogError> {
         loop {
             match manifest.write(&mut self.disk) {
-                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk)? => {}
+                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk, &error)? => {}
                 done => return done,
             }
         }
@@ -328,6 +328,10 @@ impl<D: Disk> Log for FileLog<D> {
 
     fn close(&mut self) {
         self.attempt(Self::close_clean);
+    }
+
+    fn shortage(&self) -> Option<String> {
+        self.spares.shortage().map(LogError::cause)
     }
 
     fn trouble(&self) -> Option<String> {

@@ -135,6 +135,11 @@ pub trait Log {
     /// Nothing more will be submitted, and nothing is in flight: the end is marked as a clean one.
     fn close(&mut self) {}
 
+    /// Why no more room could be found when it was last looked for ([`Extent::short`]), in words.
+    fn shortage(&self) -> Option<String> {
+        None
+    }
+
     /// What went wrong, in words, if something did.
     fn trouble(&self) -> Option<String> {
         None

@@ -164,7 +164,7 @@ impl<D: Disk> FileLog<D> {
         loop {
             let copied = volume::create(&mut self.disk, &name).and_then(|file| copy(file, &name, end, header, bytes));
             match copied {
-                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk)? => {}
+                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk, &error)? => {}
                 done => return done.map(|file| (file, name)),
             }
         }

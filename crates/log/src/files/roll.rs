@@ -45,7 +45,7 @@ impl<D: Disk> FileLog<D> {
         let (name, bytes) = (new_name_of(id), HEADER_BYTES + frame_bytes);
         loop {
             match self.make_now(&name, bytes) {
-                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk)? => {}
+                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk, &error)? => {}
                 made => return made.map(|()| (Spare { name, recycled: false }, bytes)),
             }
         }

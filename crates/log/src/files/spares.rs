@@ -32,13 +32,21 @@ pub(super) struct Spares {
     /// The one being made, as it will be called.
     coming: Option<String>,
     next_number: u64,
-    /// When to try again, in engine time, since the last one could not be made.
-    retry_at: Option<u64>,
+    /// Why the last one could not be made, or had to be given up.
+    shortage: Option<Shortage>,
+}
+
+/// No more room could be found.
+#[derive(Debug)]
+struct Shortage {
+    error: LogError,
+    /// When to look again, in engine time.
+    retry_at: u64,
 }
 
 impl Spares {
     pub fn new(segment_bytes: u64) -> Self {
-        Spares { segment_bytes, ready: Vec::new(), coming: None, next_number: 1, retry_at: None }
+        Spares { segment_bytes, ready: Vec::new(), coming: None, next_number: 1, shortage: None }
     }
 
     /// Begins anew, with numbers from this one on.
@@ -55,13 +63,23 @@ impl Spares {
         self.segment_bytes - HEADER_BYTES
     }
 
-    /// Whether the disk was found full.
+    /// Whether no more room could be found.
     pub fn short(&self) -> bool {
-        self.retry_at.is_some()
+        self.shortage.is_some()
     }
 
-    /// How much is sure to find room in spares. Unless the disk was found full, those to come are as good as there. If it
-    /// was, one spare is kept back: its room may be needed for the manifest.
+    /// Why no more room could be found.
+    pub fn shortage(&self) -> Option<&LogError> {
+        self.shortage.as_ref().map(|shortage| &shortage.error)
+    }
+
+    /// When to look for room again.
+    fn retry_at(&self) -> Option<u64> {
+        self.shortage.as_ref().map(|shortage| shortage.retry_at)
+    }
+
+    /// How much is sure to find room in spares. Unless no more could be found, those to come are as good as there. If none
+    /// could, one spare is kept back: its room may be needed for the manifest.
     pub fn room(&self) -> u64 {
         let spares = if self.short() { self.ready_count().saturating_sub(1) } else { WANTED };
         spares * self.capacity()
@@ -69,7 +87,7 @@ impl Spares {
 
     /// When it is to be looked whether the spare that is being made is there, or when to try again.
     pub fn due(&self, engine_ms: u64) -> Option<u64> {
-        if self.coming.is_some() { Some(engine_ms.saturating_add(LOOK_MS)) } else { self.retry_at }
+        if self.coming.is_some() { Some(engine_ms.saturating_add(LOOK_MS)) } else { self.retry_at() }
     }
 
     /// A name that no spare has.
@@ -93,7 +111,7 @@ impl Spares {
     pub fn add(&mut self, spare: Spare) {
         self.ready.push(spare);
         if self.ready_count() >= WANTED {
-            self.retry_at = None;
+            self.shortage = None;
         }
     }
 
@@ -101,12 +119,12 @@ impl Spares {
         self.ready.pop()
     }
 
-    /// Removes a spare, so that something else finds room. Says whether there was one.
-    pub fn give_up_one<D: Disk>(&mut self, disk: &mut D) -> Result<bool, LogError> {
+    /// Removes a spare, so that something else finds room, for which there was none. Says whether there was a spare.
+    pub fn give_up_one<D: Disk>(&mut self, disk: &mut D, error: &LogError) -> Result<bool, LogError> {
         let Some(spare) = self.ready.pop() else { return Ok(false) };
         volume::remove(disk, &spare.name)?;
         // What needed the room may have needed it for a moment only.
-        self.retry_at = Some(0);
+        self.shortage = Some(Shortage { error: error.clone(), retry_at: 0 });
         Ok(true)
     }
 }
@@ -120,12 +138,17 @@ impl<D: Disk> FileLog<D> {
         let Some(done) = self.disk.prepared(wait) else { return };
         let Some(name) = self.spares.coming.take() else { return };
         // Under its own name a spare is whole: one that a crash left half made has the other name, and goes at a start.
-        match done.and_then(|()| self.disk.rename(&half_made(&name), &name)) {
+        let made = half_made(&name);
+        let done = done.map_err(|error| LogError::disk(Doing::Prepare, &name, &error));
+        match done.and_then(|()| volume::rename(&mut self.disk, &made, &name)) {
             Ok(()) => {
-                self.spares.retry_at = None;
+                self.spares.shortage = None;
                 self.spares.add(Spare { name, recycled: false });
             }
-            Err(_) => self.spares.retry_at = Some(engine_ms.saturating_add(RETRY_MS)),
+            Err(error) => {
+                let retry_at = engine_ms.saturating_add(RETRY_MS);
+                self.spares.shortage = Some(Shortage { error, retry_at });
+            }
         }
     }
 
@@ -139,7 +162,7 @@ impl<D: Disk> FileLog<D> {
     pub(super) fn keep_spares(&mut self, engine_ms: u64) {
         loop {
             self.collect_spare(false, engine_ms);
-            let due = self.spares.retry_at.is_none_or(|at| at <= engine_ms);
+            let due = self.spares.retry_at().is_none_or(|at| at <= engine_ms);
             if self.spares.coming.is_some() || !self.spares.wants_new() || !due {
                 return;
             }

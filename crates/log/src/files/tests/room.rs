@@ -1,5 +1,7 @@
 //! A disk without room: known before it is needed, and no reason not to start.
 
+use std::io::ErrorKind;
+
 use super::*;
 use crate::files::segment::{HEADER_BYTES, name_of, spare_number_of};
 use crate::log::RESERVE_SEGMENTS;
@@ -75,6 +77,48 @@ fn when_the_disk_is_full_room_shrinks_until_there_is_some_again() {
     assert!(log.extent().room >= 3 * CAPACITY);
     append(&mut log, 1, position + 1..=position + 20);
     assert_eq!(recovered(&disk).unwrap().1, expected(1..=position + 20));
+}
+
+#[test]
+fn why_no_room_could_be_found_is_said_until_some_is() {
+    let says = [
+        (ErrorKind::PermissionDenied, "could not make spare-4.log: permission denied"),
+        (ErrorKind::Other, "could not make spare-4.log: other error"),
+        (ErrorKind::StorageFull, "the disk is full: could not make spare-4.log: no storage space"),
+        (ErrorKind::QuotaExceeded, "the disk is full: could not make spare-4.log: quota exceeded"),
+    ];
+    for (kind, said) in says {
+        let disk = TestDisk::new();
+        let (mut log, _) = claimed(&disk, options());
+        disk.state().slow = true;
+        let mut position = 0;
+        while disk.names().iter().all(|name| name != "spare-4.new") {
+            assert_eq!((log.extent().short, log.shortage()), (false, None));
+            position += 1;
+            append(&mut log, 1, position..=position);
+        }
+        disk.state().slow = false;
+        let at = disk.state().operations + 1;
+        disk.state().fails_at = Some((at, kind));
+        let due = log.tend(position).unwrap();
+        assert_eq!((log.extent().short, log.shortage().as_deref()), (true, Some(said)));
+        assert_eq!(log.tend(due), None);
+        assert_eq!((log.extent().short, log.shortage()), (false, None));
+        assert_eq!(log.trouble(), None);
+    }
+}
+
+#[test]
+fn a_spare_that_was_given_up_says_for_what() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=1);
+    fill(&disk);
+    disk.state().room -= 10;
+    log.close();
+    assert_eq!(log.trouble(), None);
+    let why = log.shortage().unwrap();
+    assert!(why.starts_with("the disk is full: could not write to manifest.new: "), "{why}");
 }
 
 #[test]
