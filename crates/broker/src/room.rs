@@ -1,18 +1,15 @@
 //! What a full disk allows: what would need room that is not there is refused before it is decided.
 
 use jobyard_engine::{Command, Needs};
-use jobyard_log::{FRAME_HEADER_BYTES, Log};
+use jobyard_log::{FRAME_HEADER_BYTES, Log, RESERVE_SEGMENTS};
 
 use crate::Broker;
 
 /// What a turn may decide at most, but for its last command.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// Segments that are kept back from whatever brings something new.
-const RESERVE_SEGMENTS: u64 = 2;
-
-/// Segments that are kept back from all but what makes room.
-const LAST_SEGMENTS: u64 = 1;
+/// Of the segments kept back from whatever brings something new, so many are kept back from all but what makes room.
+const LAST_SEGMENTS: u64 = RESERVE_SEGMENTS - 1;
 
 /// The share of a segment that is kept back even from that.
 const LAST_PART: u64 = 4;
@@ -23,6 +20,12 @@ impl<L: Log> Broker<L> {
     pub fn disk_full(&self) -> bool {
         let extent = self.commit.log.extent();
         extent.short && extent.room < RESERVE_SEGMENTS.saturating_mul(extent.segment_bytes)
+    }
+
+    /// Why the log could find no more room, in words.
+    #[must_use]
+    pub fn shortage(&self) -> Option<String> {
+        self.commit.log.shortage()
     }
 
     /// A turn that decided more than this takes in no more commands before it was submitted. With the last command it still

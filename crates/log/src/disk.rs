@@ -45,6 +45,9 @@ pub trait Disk {
     fn sync_directory(&mut self) -> io::Result<()>;
 
     /// Begins to make a file of so many zero bytes, durable with its name when [`Disk::prepared`] says so. One at a time.
+    ///
+    /// The name may be there before the file is whole, and a crash may leave it so: whoever could take it for a whole one
+    /// names it `….new`, and renames it when it is prepared.
     fn prepare(&mut self, name: &str, bytes: u64);
 
     /// What became of the file being prepared, once that is known; nothing if none is. If `wait`, waits until it is known.

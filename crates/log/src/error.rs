@@ -49,6 +49,49 @@ impl fmt::Display for Loss {
     }
 }
 
+/// What was being done with a file when the disk would not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doing {
+    /// It was being read.
+    Read,
+    /// It was being opened.
+    Open,
+    /// It was asked how long it is.
+    Measure,
+    /// It was being made, empty.
+    Create,
+    /// It was being made as long as it has to be, and durable.
+    Prepare,
+    /// It was being written to.
+    Write,
+    /// It was being synced.
+    Sync,
+    /// It was being given its name.
+    Rename {
+        /// The name it had before.
+        from: String,
+    },
+    /// It was being removed.
+    Remove,
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Doing::Read => write!(f, "read"),
+            Doing::Open => write!(f, "open"),
+            Doing::Measure => write!(f, "tell the size of"),
+            Doing::Create => write!(f, "create"),
+            Doing::Prepare => write!(f, "make"),
+            Doing::Write => write!(f, "write to"),
+            Doing::Sync => write!(f, "sync"),
+            Doing::Rename { from } => write!(f, "rename {from} to"),
+            Doing::Remove => write!(f, "remove"),
+        }
+    }
+}
+
 /// Why a log cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -109,8 +152,8 @@ pub enum LogError {
     },
     /// The disk would not do what was asked of it.
     Disk {
-        /// What was being done: "write to", "sync".
-        doing: String,
+        /// What was being done.
+        doing: Doing,
         /// With which file.
         file: String,
         /// What the system said.
@@ -121,8 +164,8 @@ pub enum LogError {
 }
 
 impl LogError {
-    pub(crate) fn disk(doing: &str, file: &str, error: &io::Error) -> Self {
-        LogError::Disk { doing: doing.into(), file: file.into(), error: error.to_string(), kind: error.kind() }
+    pub(crate) fn disk(doing: Doing, file: &str, error: &io::Error) -> Self {
+        LogError::Disk { doing, file: file.into(), error: error.to_string(), kind: error.kind() }
     }
 
     /// Whether there was no room on the disk.
@@ -132,12 +175,23 @@ impl LogError {
         matches!(self, LogError::Disk { kind: StorageFull | QuotaExceeded | FileTooLarge, .. })
     }
 
+    /// What has happened, for something that is tried again without anyone's help: it says nothing of what to do.
+    pub(crate) fn cause(&self) -> String {
+        let LogError::Disk { doing, file, error, .. } = self else { return self.to_string() };
+        let full = if self.is_full() { "the disk is full: " } else { "" };
+        format!("{full}{}", could_not(doing, file, error))
+    }
+
     /// Whether the same may be tried again when there is room. After a failed sync nobody knows what is on disk, whatever the
     /// reason was.
     #[must_use]
     pub fn may_try_again(&self) -> bool {
-        self.is_full() && !matches!(self, LogError::Disk { doing, .. } if doing == "sync")
+        self.is_full() && !matches!(self, LogError::Disk { doing: Doing::Sync, .. })
     }
+}
+
+fn could_not(doing: &Doing, file: &str, error: &str) -> String {
+    format!("could not {doing} {file}: {error}")
 }
 
 /// What helps against damage.
@@ -184,7 +238,7 @@ impl fmt::Display for LogError {
                 write!(f, "{file} was dropped by the server while it was being read. Begin again")
             }
             LogError::Disk { doing, file, error, .. } => {
-                write!(f, "could not {doing} {file}: {error}. ")?;
+                write!(f, "{}. ", could_not(doing, file, error))?;
                 if self.is_full() {
                     write!(f, "Make room on the disk and start again")
                 } else {
@@ -225,12 +279,35 @@ mod tests {
             LogError::MissingSegment { file: file() },
             LogError::MissingManifest { segment: file() },
             LogError::MovedOn { file: file() },
-            LogError::disk("write to", "a.log", &full),
+            LogError::disk(Doing::Write, "a.log", &full),
         ];
         for error in errors {
             assert!(error.to_string().contains("a.log"), "{error}");
         }
-        assert!(LogError::disk("write to", "a.log", &full).to_string().contains("Make room"));
+        assert!(LogError::disk(Doing::Write, "a.log", &full).to_string().contains("Make room"));
         assert!(LogError::FormatNewer { found: 3, known: 1 }.to_string().contains("format 3"));
+    }
+
+    #[test]
+    fn only_what_found_no_room_and_was_no_sync_may_be_tried_again() {
+        let (full, broken) = (io::Error::from_raw_os_error(28), io::Error::from_raw_os_error(5));
+        let every = [
+            Doing::Read,
+            Doing::Open,
+            Doing::Measure,
+            Doing::Create,
+            Doing::Prepare,
+            Doing::Write,
+            Doing::Sync,
+            Doing::Rename { from: "b".into() },
+            Doing::Remove,
+        ];
+        for doing in every {
+            let (found_full, is_sync) = (LogError::disk(doing.clone(), "a", &full), doing == Doing::Sync);
+            assert!(found_full.is_full());
+            assert_eq!(found_full.may_try_again(), !is_sync, "{found_full}");
+            let found_broken = LogError::disk(doing, "a", &broken);
+            assert!(!found_broken.is_full() && !found_broken.may_try_again(), "{found_broken}");
+        }
     }
 }

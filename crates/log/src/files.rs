@@ -58,18 +58,16 @@ pub struct Options {
     pub sync: SyncMode,
     /// A random number, not 0, that nobody else knows: with it every frame begins if a new log is made.
     pub salt_for_new: u64,
-    /// How many segments' room is kept for what must go on when the disk is full.
-    pub reserve_segments: usize,
     /// Formats before the present one that can be read.
     pub older: &'static [Format],
 }
 
 impl Options {
-    /// The usual: segments of 32 MiB, each batch synced, a reserve of two segments.
+    /// The usual: segments of 32 MiB, each batch synced.
     #[must_use]
     pub fn new(salt_for_new: u64) -> Self {
         let segment_bytes = 32 * 1024 * 1024;
-        Options { segment_bytes, sync: SyncMode::Always, salt_for_new, reserve_segments: 2, older: &[] }
+        Options { segment_bytes, sync: SyncMode::Always, salt_for_new, older: &[] }
     }
 
     /// The shortest segment: a header and one small frame.
@@ -159,7 +157,7 @@ impl<D: Disk> FileLog<D> {
     /// A log in this directory. Nothing is read or written before it is claimed.
     pub fn open(disk: D, options: Options) -> Self {
         let options = options.within_bounds();
-        let spares = Spares::new(options.segment_bytes, options.reserve_segments + 1);
+        let spares = Spares::new(options.segment_bytes);
         let buffer = Vec::new();
         FileLog { disk, options, held: None, spares, in_flight: None, cursor: None, trouble: None, buffer }
     }
@@ -167,16 +165,6 @@ impl<D: Disk> FileLog<D> {
     /// The directory.
     pub fn disk(&self) -> &D {
         &self.disk
-    }
-
-    /// The directory, to be tampered with.
-    pub fn disk_mut(&mut self) -> &mut D {
-        &mut self.disk
-    }
-
-    /// The directory, without the log.
-    pub fn into_disk(self) -> D {
-        self.disk
     }
 
     /// Says of damage how much cannot be read in all of the log, not only at this place.
@@ -278,7 +266,7 @@ impl<D: Disk> FileLog<D> {
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), LogError> {
         loop {
             match manifest.write(&mut self.disk) {
-                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk)? => {}
+                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk, &error)? => {}
                 done => return done,
             }
         }
@@ -340,6 +328,10 @@ impl<D: Disk> Log for FileLog<D> {
 
     fn close(&mut self) {
         self.attempt(Self::close_clean);
+    }
+
+    fn shortage(&self) -> Option<String> {
+        self.spares.shortage().map(LogError::cause)
     }
 
     fn trouble(&self) -> Option<String> {

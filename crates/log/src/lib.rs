@@ -12,11 +12,11 @@ mod memory;
 
 pub use discard::Discard;
 pub use disk::{Disk, DiskFile};
-pub use error::{LogError, Loss};
+pub use error::{Doing, LogError, Loss};
 pub use files::{
     Cut, Entry, FileLog, Format, Found, Hole, Manifest, Options, ReadDisk, ReadFile, Reader, Salvaged, SegmentFacts,
     SegmentHeader, SyncMode, salvage,
 };
 pub use frame::{Damage, FRAME_HEADER_BYTES, Frame, Header as FrameHeader};
-pub use log::{Batch, Claim, Completion, Extent, Log, Moment, Position, Replayed};
+pub use log::{Batch, Claim, Completion, Extent, Log, Moment, Position, RESERVE_SEGMENTS, Replayed};
 pub use memory::MemoryLog;

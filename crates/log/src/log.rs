@@ -64,6 +64,10 @@ pub struct Replayed<'a> {
     pub batch: Batch<'a>,
 }
 
+/// So many segments' room a log finds ahead of need: it is the reserve for what must go on when the disk is full. Whoever
+/// submits keeps it back from whatever brings something new.
+pub const RESERVE_SEGMENTS: u64 = 2;
+
 /// How much there is of a log, and how much more there can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
@@ -130,6 +134,11 @@ pub trait Log {
 
     /// Nothing more will be submitted, and nothing is in flight: the end is marked as a clean one.
     fn close(&mut self) {}
+
+    /// Why no more room could be found when it was last looked for ([`Extent::short`]), in words.
+    fn shortage(&self) -> Option<String> {
+        None
+    }
 
     /// What went wrong, in words, if something did.
     fn trouble(&self) -> Option<String> {

@@ -1,4 +1,5 @@
-//! What whoever runs the server is told while it runs: how far the log has been read back, and that the disk is full.
+//! What whoever runs the server is told while it runs: how far the log has been read back, and why jobs are
+//! refused for want of room.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ impl Watch {
         if disk_full != self.disk_full {
             self.disk_full = disk_full;
             if disk_full {
-                tracing::warn!("the disk is full: jobs are refused until there is room; taking and finishing goes on");
+                tracing::warn!("{}", refused(broker.shortage().as_deref()));
             } else {
                 tracing::info!("there is room on the disk again: jobs are taken");
             }
@@ -74,6 +75,12 @@ impl Watch {
     }
 }
 
+/// That there is no room for jobs, and why.
+fn refused(shortage: Option<&str>) -> String {
+    let why = shortage.map(|why| format!(": {why}")).unwrap_or_default();
+    format!("jobs are refused until there is room{why}; finishing goes on")
+}
+
 fn line(Progress { done_bytes, bytes }: Progress) -> String {
     const MIB: u64 = 1 << 20;
     let percent = (done_bytes.saturating_mul(100)).checked_div(bytes).unwrap_or(100).min(100);
@@ -89,5 +96,14 @@ mod tests {
         assert_eq!(line(Progress { done_bytes: 1 << 20, bytes: 4 << 20 }), "reading the log:  25 % of 4 MiB");
         assert_eq!(line(Progress { done_bytes: 0, bytes: 0 }), "reading the log: 100 % of 0 MiB");
         assert_eq!(line(Progress { done_bytes: 9, bytes: 3 }), "reading the log: 100 % of 1 MiB");
+    }
+
+    #[test]
+    fn a_refusal_says_why_if_anyone_knows() {
+        let why = "could not make spare-4.log: Input/output error (os error 5)";
+        let said = "jobs are refused until there is room: could not make spare-4.log: Input/output error (os error 5); \
+                    finishing goes on";
+        assert_eq!(refused(Some(why)), said);
+        assert_eq!(refused(None), "jobs are refused until there is room; finishing goes on");
     }
 }

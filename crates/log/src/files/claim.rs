@@ -12,6 +12,7 @@ use super::tail::{self, End};
 use super::{FileLog, Held, Segment, volume};
 use crate::disk::Disk;
 use crate::error::LogError;
+use crate::frame::Header;
 use crate::log::Claim;
 
 impl<D: Disk> FileLog<D> {
@@ -19,9 +20,6 @@ impl<D: Disk> FileLog<D> {
         self.forget();
         let found = Manifest::read(&mut self.disk, CURRENT.version)?;
         let names = volume::names(&self.disk)?;
-        for half_made in names.iter().filter(|name| name.ends_with(".new")) {
-            volume::remove(&mut self.disk, half_made)?;
-        }
         let mut notices = Vec::new();
         let mut manifest = match found {
             Some(manifest) => manifest,
@@ -55,7 +53,7 @@ impl<D: Disk> FileLog<D> {
         let new_name = new_name_of(id);
         self.make_now(&new_name, self.options.segment_bytes)?;
         let mut file = volume::open(&mut self.disk, &new_name)?;
-        let header = SegmentHeader { format, salt, id, first: 1, epoch_before: 0, crc_before: 0, recycled: false };
+        let header = SegmentHeader::behind(&Header::default(), salt, id, false);
         header.write(&mut file, &new_name)?;
         volume::sync(&mut file, &new_name)?;
         volume::rename(&mut self.disk, &new_name, &name_of(id))?;
@@ -77,6 +75,9 @@ impl<D: Disk> FileLog<D> {
         let mut segments = self.segments_before_newest(&found)?;
         let (file, header) = segment::open(&mut self.disk, (CURRENT.version, found.salt, found.newest))?;
         let end = tail::find(file, &header, CURRENT, found.proven)?;
+        // Up to here nothing was touched, so that whoever is refused finds all as it was. What is half made goes before
+        // anything needs its room.
+        self.remove_half_made()?;
         self.find_spares()?;
         let (last, used) = (end.last, end.used);
         notices.extend(end.cut.as_ref().map(ToString::to_string));
@@ -163,10 +164,17 @@ impl<D: Disk> FileLog<D> {
         loop {
             let copied = volume::create(&mut self.disk, &name).and_then(|file| copy(file, &name, end, header, bytes));
             match copied {
-                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk)? => {}
+                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk, &error)? => {}
                 done => return done.map(|file| (file, name)),
             }
         }
+    }
+
+    fn remove_half_made(&mut self) -> Result<(), LogError> {
+        for name in volume::names(&self.disk)?.iter().filter(|name| name.ends_with(".new")) {
+            volume::remove(&mut self.disk, name)?;
+        }
+        Ok(())
     }
 
     /// Takes note of the spares that are there; those that do not fit go.

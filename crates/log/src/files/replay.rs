@@ -67,7 +67,7 @@ fn read_on<D: Disk>(
         if let Some(next) = held.segments.get(cursor.index + 1).map(|next| next.header)
             && next.first <= cursor.previous.position + 1
         {
-            follows_on(&cursor, &next)?;
+            next.follows(&cursor.previous).map_err(|damage| damaged(name_of(next.id), 0, damage, &cursor.previous))?;
             held.segments[cursor.index].used = cursor.scan.offset();
             held.recount();
             cursor.index += 1;
@@ -90,22 +90,6 @@ fn read_on<D: Disk>(
         cursor.scan.pass(len);
     }
     Ok(None)
-}
-
-/// Whether the next segment begins where this one ends.
-fn follows_on<F>(cursor: &Cursor<F>, next: &segment::SegmentHeader) -> Result<(), LogError> {
-    let previous = &cursor.previous;
-    let expected = previous.position + 1;
-    let damage = if next.first != expected {
-        Damage::Position { expected, found: next.first }
-    } else if next.crc_before != previous.previous_crc {
-        Damage::Chain
-    } else if next.epoch_before != previous.epoch {
-        Damage::Epoch
-    } else {
-        return Ok(());
-    };
-    Err(damaged(name_of(next.id), 0, damage, previous))
 }
 
 fn damaged(file: String, offset: u64, damage: Damage, previous: &Header) -> LogError {

@@ -108,15 +108,7 @@ fn begin_segment<D: Disk>(
     before: &Header,
     buffer: &mut Vec<u8>,
 ) -> Result<D::File, LogError> {
-    let header = SegmentHeader {
-        format: CURRENT.version,
-        salt,
-        id,
-        first: before.position + 1,
-        epoch_before: before.epoch,
-        crc_before: before.previous_crc,
-        recycled: false,
-    };
+    let header = SegmentHeader::behind(before, salt, id, false);
     buffer.extend_from_slice(&header.to_block());
     volume::create(disk, &name_of(id))
 }

@@ -17,15 +17,7 @@ impl<D: Disk> FileLog<D> {
         let Some(held) = &self.held else { return Ok(()) };
         let (manifest, last) = (held.manifest, held.last);
         let id = manifest.newest + 1;
-        let header = SegmentHeader {
-            format: manifest.format,
-            salt: manifest.salt,
-            id,
-            first: last.position + 1,
-            epoch_before: last.epoch,
-            crc_before: last.previous_crc,
-            recycled: spare.recycled,
-        };
+        let header = SegmentHeader::behind(&last, manifest.salt, id, spare.recycled);
         let mut file = volume::open(&mut self.disk, &spare.name)?;
         header.write(&mut file, &spare.name)?;
         volume::sync(&mut file, &spare.name)?;
@@ -53,7 +45,7 @@ impl<D: Disk> FileLog<D> {
         let (name, bytes) = (new_name_of(id), HEADER_BYTES + frame_bytes);
         loop {
             match self.make_now(&name, bytes) {
-                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk)? => {}
+                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk, &error)? => {}
                 made => return made.map(|()| (Spare { name, recycled: false }, bytes)),
             }
         }

@@ -2,10 +2,11 @@
 
 use crc32c::crc32c;
 
+use super::format::CURRENT;
 use super::volume::{self, ReadDisk, ReadFile};
 use crate::disk::DiskFile;
 use crate::error::LogError;
-use crate::frame::{Fields, Header};
+use crate::frame::{Damage, Fields, Header};
 use crate::log::Position;
 
 /// Bytes before a segment's first frame: one block of every disk there is, so that no frame shares it.
@@ -34,6 +35,33 @@ pub struct SegmentHeader {
 }
 
 impl SegmentHeader {
+    /// That of a segment in the present format whose first frame follows `before`.
+    pub(crate) fn behind(before: &Header, salt: u64, id: u64, recycled: bool) -> SegmentHeader {
+        SegmentHeader {
+            format: CURRENT.version,
+            salt,
+            id,
+            first: before.position + 1,
+            epoch_before: before.epoch,
+            crc_before: before.previous_crc,
+            recycled,
+        }
+    }
+
+    /// Whether the segment begins where the one before it ended, which was with this frame.
+    pub(crate) fn follows(&self, last: &Header) -> Result<(), Damage> {
+        let expected = last.position + 1;
+        if self.first != expected {
+            Err(Damage::Position { expected, found: self.first })
+        } else if self.crc_before != last.previous_crc {
+            Err(Damage::Chain)
+        } else if self.epoch_before != last.epoch {
+            Err(Damage::Epoch)
+        } else {
+            Ok(())
+        }
+    }
+
     /// What its first frame must follow: as [`crate::frame::follows`] wants it.
     pub(crate) fn before(&self) -> Header {
         let position = self.first - 1;
@@ -175,6 +203,20 @@ mod tests {
         for (format, salt, id) in [(2, 42, 7), (1, 43, 7), (1, 42, 8)] {
             assert!(HEADER.check(format, salt, id).is_err());
         }
+    }
+
+    #[test]
+    fn a_header_follows_from_what_it_was_made_behind_and_from_nothing_else() {
+        let last = Header { epoch: 3, position: 99, proven: 98, previous_crc: 77 };
+        let header = SegmentHeader::behind(&last, 42, 7, false);
+        assert_eq!(header.follows(&last), Ok(()));
+        assert_eq!(header.follows(&header.before()), Ok(()));
+        let position = Damage::Position { expected: 99, found: 100 };
+        assert_eq!(header.follows(&Header { position: 98, ..last }), Err(position));
+        assert_eq!(header.follows(&Header { previous_crc: 78, ..last }), Err(Damage::Chain));
+        assert_eq!(header.follows(&Header { epoch: 2, ..last }), Err(Damage::Epoch));
+        let first = SegmentHeader::behind(&Header::default(), 42, 1, false);
+        assert_eq!((first.first, first.epoch_before, first.crc_before), (1, 0, 0));
     }
 
     #[test]

@@ -4,13 +4,17 @@ use super::FileLog;
 use super::segment::{HEADER_BYTES, spare_name_of};
 use super::volume;
 use crate::disk::Disk;
-use crate::error::LogError;
+use crate::error::{Doing, LogError};
+use crate::log::RESERVE_SEGMENTS;
 
 /// How long to wait before a spare that could not be made is tried again.
 const RETRY_MS: u64 = 1000;
 
 /// So often is looked whether a spare is ready, while nothing else happens.
 const LOOK_MS: u64 = 20;
+
+/// So many are wanted: the reserve, and one whose room may be needed for the manifest.
+const WANTED: u64 = RESERVE_SEGMENTS + 1;
 
 /// A file as long as a segment that is none yet.
 #[derive(Debug)]
@@ -24,23 +28,34 @@ pub(super) struct Spare {
 #[derive(Debug)]
 pub(super) struct Spares {
     segment_bytes: u64,
-    wanted: usize,
     ready: Vec<Spare>,
-    /// The one being made: under which name, and which it gets then.
-    coming: Option<(String, String)>,
+    /// The one being made, as it will be called.
+    coming: Option<String>,
     next_number: u64,
-    /// When to try again, in engine time, since the last one could not be made.
-    retry_at: Option<u64>,
+    /// Why the last one could not be made, or had to be given up.
+    shortage: Option<Shortage>,
+}
+
+/// No more room could be found.
+#[derive(Debug)]
+struct Shortage {
+    error: LogError,
+    /// When to look again, in engine time.
+    retry_at: u64,
 }
 
 impl Spares {
-    pub fn new(segment_bytes: u64, wanted: usize) -> Self {
-        Spares { segment_bytes, wanted, ready: Vec::new(), coming: None, next_number: 1, retry_at: None }
+    pub fn new(segment_bytes: u64) -> Self {
+        Spares { segment_bytes, ready: Vec::new(), coming: None, next_number: 1, shortage: None }
     }
 
     /// Begins anew, with numbers from this one on.
     pub fn reset(&mut self, next_number: u64) {
-        *self = Spares { next_number, ..Spares::new(self.segment_bytes, self.wanted) };
+        *self = Spares { next_number, ..Spares::new(self.segment_bytes) };
+    }
+
+    fn ready_count(&self) -> u64 {
+        self.ready.len() as u64
     }
 
     /// What a spare's segment holds.
@@ -48,21 +63,31 @@ impl Spares {
         self.segment_bytes - HEADER_BYTES
     }
 
-    /// Whether the disk was found full.
+    /// Whether no more room could be found.
     pub fn short(&self) -> bool {
-        self.retry_at.is_some()
+        self.shortage.is_some()
     }
 
-    /// How much is sure to find room in spares. Unless the disk was found full, those to come are as good as there. If it
-    /// was, one spare is kept back: its room may be needed for the manifest.
+    /// Why no more room could be found.
+    pub fn shortage(&self) -> Option<&LogError> {
+        self.shortage.as_ref().map(|shortage| &shortage.error)
+    }
+
+    /// When to look for room again.
+    fn retry_at(&self) -> Option<u64> {
+        self.shortage.as_ref().map(|shortage| shortage.retry_at)
+    }
+
+    /// How much is sure to find room in spares. Unless no more could be found, those to come are as good as there. If none
+    /// could, one spare is kept back: its room may be needed for the manifest.
     pub fn room(&self) -> u64 {
-        let spares = if self.short() { self.ready.len().saturating_sub(1) } else { self.wanted };
-        spares as u64 * self.capacity()
+        let spares = if self.short() { self.ready_count().saturating_sub(1) } else { WANTED };
+        spares * self.capacity()
     }
 
     /// When it is to be looked whether the spare that is being made is there, or when to try again.
     pub fn due(&self, engine_ms: u64) -> Option<u64> {
-        if self.coming.is_some() { Some(engine_ms.saturating_add(LOOK_MS)) } else { self.retry_at }
+        if self.coming.is_some() { Some(engine_ms.saturating_add(LOOK_MS)) } else { self.retry_at() }
     }
 
     /// A name that no spare has.
@@ -75,18 +100,18 @@ impl Spares {
     /// Whether a file that is no longer needed should become one. One more than is wanted is kept: in a log that lets go of
     /// segments as fast as it begins them, the next one then needs no new file.
     pub fn wants_old(&self) -> bool {
-        self.ready.len() <= self.wanted
+        self.ready_count() <= WANTED
     }
 
     /// Whether one has to be made.
     fn wants_new(&self) -> bool {
-        self.ready.len() + usize::from(self.coming.is_some()) < self.wanted
+        self.ready_count() + u64::from(self.coming.is_some()) < WANTED
     }
 
     pub fn add(&mut self, spare: Spare) {
         self.ready.push(spare);
-        if self.ready.len() >= self.wanted {
-            self.retry_at = None;
+        if self.ready_count() >= WANTED {
+            self.shortage = None;
         }
     }
 
@@ -94,12 +119,12 @@ impl Spares {
         self.ready.pop()
     }
 
-    /// Removes a spare, so that something else finds room. Says whether there was one.
-    pub fn give_up_one<D: Disk>(&mut self, disk: &mut D) -> Result<bool, LogError> {
+    /// Removes a spare, so that something else finds room, for which there was none. Says whether there was a spare.
+    pub fn give_up_one<D: Disk>(&mut self, disk: &mut D, error: &LogError) -> Result<bool, LogError> {
         let Some(spare) = self.ready.pop() else { return Ok(false) };
         volume::remove(disk, &spare.name)?;
         // What needed the room may have needed it for a moment only.
-        self.retry_at = Some(0);
+        self.shortage = Some(Shortage { error: error.clone(), retry_at: 0 });
         Ok(true)
     }
 }
@@ -111,29 +136,33 @@ impl<D: Disk> FileLog<D> {
             return;
         }
         let Some(done) = self.disk.prepared(wait) else { return };
-        let Some((made, name)) = self.spares.coming.take() else { return };
-        // Under its own name it is whole: one that a crash left half made has the other name, and goes at the next start.
-        match done.and_then(|()| self.disk.rename(&made, &name)) {
+        let Some(name) = self.spares.coming.take() else { return };
+        // Under its own name a spare is whole: one that a crash left half made has the other name, and goes at a start.
+        let made = half_made(&name);
+        let done = done.map_err(|error| LogError::disk(Doing::Prepare, &name, &error));
+        match done.and_then(|()| volume::rename(&mut self.disk, &made, &name)) {
             Ok(()) => {
-                self.spares.retry_at = None;
+                self.spares.shortage = None;
                 self.spares.add(Spare { name, recycled: false });
             }
-            Err(_) => self.spares.retry_at = Some(engine_ms.saturating_add(RETRY_MS)),
+            Err(error) => {
+                let retry_at = engine_ms.saturating_add(RETRY_MS);
+                self.spares.shortage = Some(Shortage { error, retry_at });
+            }
         }
     }
 
     fn begin_spare(&mut self) {
         let name = self.spares.new_name();
-        let made = name.replace(".log", ".new");
-        self.disk.prepare(&made, self.spares.segment_bytes);
-        self.spares.coming = Some((made, name));
+        self.disk.prepare(&half_made(&name), self.spares.segment_bytes);
+        self.spares.coming = Some(name);
     }
 
     /// Has spares made, one after the other, as many as are wanted.
     pub(super) fn keep_spares(&mut self, engine_ms: u64) {
         loop {
             self.collect_spare(false, engine_ms);
-            let due = self.spares.retry_at.is_none_or(|at| at <= engine_ms);
+            let due = self.spares.retry_at().is_none_or(|at| at <= engine_ms);
             if self.spares.coming.is_some() || !self.spares.wants_new() || !due {
                 return;
             }
@@ -147,7 +176,8 @@ impl<D: Disk> FileLog<D> {
         if let Some(spare) = self.spares.pop() {
             return Ok(spare);
         }
-        let name = self.spares.new_name();
+        // It is used at once, and renamed with its header: it never needs its name as a spare.
+        let name = half_made(&self.spares.new_name());
         self.make_now(&name, self.spares.segment_bytes)?;
         Ok(Spare { name, recycled: false })
     }
@@ -157,6 +187,11 @@ impl<D: Disk> FileLog<D> {
         self.collect_spare(true, 0);
         self.disk.prepare(name, bytes);
         let made = self.disk.prepared(true).unwrap_or_else(|| Err(std::io::Error::other("nothing came of it")));
-        made.map_err(|error| LogError::disk("make", name, &error))
+        made.map_err(|error| LogError::disk(Doing::Prepare, name, &error))
     }
+}
+
+/// The name under which the spare of this name is made.
+fn half_made(name: &str) -> String {
+    name.replace(".log", ".new")
 }

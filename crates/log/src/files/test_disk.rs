@@ -237,6 +237,7 @@ impl Disk for TestDisk {
     fn prepare(&mut self, name: &str, bytes: u64) {
         let before = self.0.borrow_mut().preparing.replace((name.into(), bytes));
         assert_eq!(before, None, "one at a time");
+        self.put(name, &[]);
     }
 
     fn prepared(&mut self, wait: bool) -> Option<io::Result<()>> {
@@ -254,6 +255,9 @@ impl Disk for TestDisk {
             self.directory_synced();
             Ok(())
         });
+        if done.is_err() {
+            self.remove_now(&name);
+        }
         Some(done)
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::LogError;
+use crate::error::{Doing, LogError};
 
 /// A directory to read from, which someone else may be writing to. Every [`Disk`] is one.
 pub trait ReadDisk {
@@ -64,14 +64,14 @@ impl<F: DiskFile> ReadFile for F {
 const DIRECTORY: &str = "the data directory";
 
 pub(crate) fn names<D: ReadDisk>(disk: &D) -> Result<Vec<String>, LogError> {
-    let mut names = disk.names().map_err(|error| LogError::disk("read", DIRECTORY, &error))?;
+    let mut names = disk.names().map_err(|error| LogError::disk(Doing::Read, DIRECTORY, &error))?;
     // What is done first must not depend on the order in which a disk keeps names.
     names.sort_unstable();
     Ok(names)
 }
 
 pub(crate) fn open<D: ReadDisk>(disk: &mut D, name: &str) -> Result<D::File, LogError> {
-    disk.open_to_read(name).map_err(|error| LogError::disk("open", name, &error))
+    disk.open_to_read(name).map_err(|error| LogError::disk(Doing::Open, name, &error))
 }
 
 /// Opens a file, if it is there.
@@ -79,28 +79,28 @@ pub(crate) fn open_if_there<D: ReadDisk>(disk: &mut D, name: &str) -> Result<Opt
     match disk.open_to_read(name) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(LogError::disk("open", name, &error)),
+        Err(error) => Err(LogError::disk(Doing::Open, name, &error)),
     }
 }
 
 pub(crate) fn create<D: Disk>(disk: &mut D, name: &str) -> Result<D::File, LogError> {
-    disk.create(name).map_err(|error| LogError::disk("create", name, &error))
+    disk.create(name).map_err(|error| LogError::disk(Doing::Create, name, &error))
 }
 
 pub(crate) fn rename<D: Disk>(disk: &mut D, from: &str, to: &str) -> Result<(), LogError> {
-    disk.rename(from, to).map_err(|error| LogError::disk(&format!("rename {from} to"), to, &error))
+    disk.rename(from, to).map_err(|error| LogError::disk(Doing::Rename { from: from.into() }, to, &error))
 }
 
 pub(crate) fn remove<D: Disk>(disk: &mut D, name: &str) -> Result<(), LogError> {
-    disk.remove(name).map_err(|error| LogError::disk("remove", name, &error))
+    disk.remove(name).map_err(|error| LogError::disk(Doing::Remove, name, &error))
 }
 
 pub(crate) fn sync_directory<D: Disk>(disk: &mut D) -> Result<(), LogError> {
-    disk.sync_directory().map_err(|error| LogError::disk("sync", DIRECTORY, &error))
+    disk.sync_directory().map_err(|error| LogError::disk(Doing::Sync, DIRECTORY, &error))
 }
 
 pub(crate) fn bytes<F: ReadFile>(file: &F, name: &str) -> Result<u64, LogError> {
-    file.bytes().map_err(|error| LogError::disk("tell the size of", name, &error))
+    file.bytes().map_err(|error| LogError::disk(Doing::Measure, name, &error))
 }
 
 /// Fills `into` from `offset` on, or up to the file's end. Returns how much there was.
@@ -110,7 +110,7 @@ pub(crate) fn read<F: ReadFile>(file: &F, name: &str, offset: u64, into: &mut [u
         match file.read_at(offset + filled as u64, &mut into[filled..]) {
             Ok(0) => break,
             Ok(some) => filled += some,
-            Err(error) => return Err(LogError::disk("read", name, &error)),
+            Err(error) => return Err(LogError::disk(Doing::Read, name, &error)),
         }
     }
     Ok(filled)
@@ -166,7 +166,7 @@ pub(crate) fn write<F: DiskFile>(file: &mut F, name: &str, offset: u64, bytes: &
             }
             Err(error) => error,
         };
-        return Err(LogError::disk("write to", name, &error));
+        return Err(LogError::disk(Doing::Write, name, &error));
     }
     Ok(())
 }
@@ -184,5 +184,5 @@ pub(crate) fn write_zeros<F: DiskFile>(file: &mut F, name: &str, offset: u64, en
 }
 
 pub(crate) fn sync<F: DiskFile>(file: &mut F, name: &str) -> Result<(), LogError> {
-    file.sync().map_err(|error| LogError::disk("sync", name, &error))
+    file.sync().map_err(|error| LogError::disk(Doing::Sync, name, &error))
 }

@@ -29,7 +29,6 @@ impl Preparing {
         assert!(self.thread.is_none(), "one file is prepared at a time");
         let work = Work {
             path: directory.join(name),
-            unfinished: directory.join(format!("{name}.new")),
             directory: directory.to_owned(),
             bytes,
             unwanted: Arc::clone(&self.unwanted),
@@ -61,7 +60,6 @@ impl Drop for Preparing {
 
 struct Work {
     path: PathBuf,
-    unfinished: PathBuf,
     directory: PathBuf,
     bytes: u64,
     unwanted: Arc<AtomicBool>,
@@ -69,21 +67,16 @@ struct Work {
 
 impl Work {
     fn run(&self) -> io::Result<()> {
-        // If even removing fails there is nothing left to try: a start removes what is unfinished.
-        let named = self.write_zeros().and_then(|()| fs::rename(&self.unfinished, &self.path));
-        if named.is_err() {
-            let _ = fs::remove_file(&self.unfinished);
-            return named;
-        }
-        let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
-        if synced.is_err() {
+        let made = self.write_zeros().and_then(|()| File::open(&self.directory)?.sync_all());
+        if made.is_err() {
+            // If even removing fails there is nothing left to try: a start removes what is half made.
             let _ = fs::remove_file(&self.path);
         }
-        synced
+        made
     }
 
     fn write_zeros(&self) -> io::Result<()> {
-        let file = create(&self.unfinished)?;
+        let file = create(&self.path)?;
         let zeros = vec![0; PIECE_BYTES];
         let mut written = 0;
         while written < self.bytes {

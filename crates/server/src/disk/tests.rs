@@ -168,13 +168,17 @@ fn who_does_not_wait_is_told_when_it_is_done() {
 fn of_a_file_that_could_not_be_prepared_nothing_is_left() {
     let place = Place::new();
     let mut disk = place.disk();
-    // A directory cannot be replaced by a file: the last step fails.
-    fs::create_dir(place.data().join("spare-1.log")).unwrap();
-    disk.prepare("spare-1.log", 10);
+    // There is a directory of that name.
+    fs::create_dir(place.data().join("spare-1.new")).unwrap();
+    disk.prepare("spare-1.new", 10);
     assert!(disk.prepared(true).unwrap().is_err());
     assert_eq!(names(&disk), Vec::<String>::new());
     // Larger than any file can be.
-    disk.prepare("spare-2.log", u64::MAX);
+    disk.prepare("spare-2.new", u64::MAX);
+    while names(&disk).is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(names(&disk), ["spare-2.new"], "it is made under its name, and under no other");
     drop(disk);
     assert_eq!(names(&place.disk()), Vec::<String>::new(), "what was being prepared ends with the disk");
 }

@@ -157,6 +157,10 @@ impl Log for SimLog {
         self.log_mut().close();
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.log().shortage()
+    }
+
     fn trouble(&self) -> Option<String> {
         self.log().trouble()
     }

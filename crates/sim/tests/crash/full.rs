@@ -65,6 +65,8 @@ impl Crowd {
         }
         let told = String::from_utf8_lossy(&answer).to_lowercase();
         assert!(told.contains("disk"), "{speaks:?} was told: {told}");
+        let why = self.work.world.shortage().unwrap_or_default();
+        assert!(why.starts_with("the disk is full: could not ") && why.ends_with("(os error 28)"), "{why}");
         false
     }
 

@@ -129,6 +129,10 @@ impl Log for Recorder {
         self.log.close();
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.log.shortage()
+    }
+
     fn trouble(&self) -> Option<String> {
         self.log.trouble()
     }

@@ -107,6 +107,11 @@ impl World {
         self.broker.is_some()
     }
 
+    /// Why its server could find no more room.
+    pub fn shortage(&self) -> Option<String> {
+        self.broker.as_ref()?.shortage()
+    }
+
     pub fn connect(&mut self, listener: usize) -> ClientId {
         self.last_client += 1;
         let client = ClientId(self.last_client);

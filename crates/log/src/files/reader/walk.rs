@@ -219,26 +219,15 @@ impl<F: ReadFile> Walk<F> {
 
     /// Goes on at a segment's beginning, and finds out what is missing before it.
     fn join(&mut self, name: &str, header: &SegmentHeader) {
-        let before = header.before();
         if self.hole.is_some() {
             self.close_hole(header.first);
-        } else if let Some(previous) = self.previous {
-            let expected = previous.position + 1;
-            let damage = if header.first != expected {
-                Some(Damage::Position { expected, found: header.first })
-            } else if before.previous_crc != previous.previous_crc {
-                Some(Damage::Chain)
-            } else if before.epoch != previous.epoch {
-                Some(Damage::Epoch)
-            } else {
-                None
-            };
-            if let Some(damage) = damage {
-                self.open_hole(name.into(), 0, damaged(name, 0, damage));
-                self.close_hole(header.first);
-            }
+        } else if let Some(previous) = self.previous
+            && let Err(damage) = header.follows(&previous)
+        {
+            self.open_hole(name.into(), 0, damaged(name, 0, damage));
+            self.close_hole(header.first);
         }
-        self.previous = Some(before);
+        self.previous = Some(header.before());
     }
 
     /// A frame that is not what it must be: read anew, in case someone was writing it; then the end of the log, or damage.

@@ -1,7 +1,10 @@
 //! A disk without room: known before it is needed, and no reason not to start.
 
+use std::io::ErrorKind;
+
 use super::*;
-use crate::files::segment::{HEADER_BYTES, spare_number_of};
+use crate::files::segment::{HEADER_BYTES, name_of, spare_number_of};
+use crate::log::RESERVE_SEGMENTS;
 
 const CAPACITY: u64 = SEGMENT_BYTES - HEADER_BYTES;
 
@@ -40,6 +43,20 @@ fn a_spare_that_takes_its_time_is_waited_for_when_it_is_needed() {
 }
 
 #[test]
+fn a_spare_has_its_name_only_when_it_is_whole() {
+    let disk = TestDisk::new();
+    disk.state().slow = true;
+    let (mut log, _) = claimed(&disk, options());
+    assert_eq!(disk.names(), [name_of(1).as_str(), "manifest", "spare-1.new"]);
+    let crashed = disk.copy();
+    crashed.put("spare-9.new", &[0; 100]);
+    claimed(&crashed, options());
+    assert!(crashed.names().iter().all(|name| !name.ends_with(".new")), "{:?}", crashed.names());
+    log.close();
+    assert_eq!(disk.names(), [name_of(1).as_str(), "manifest", "spare-1.log"]);
+}
+
+#[test]
 fn when_the_disk_is_full_room_shrinks_until_there_is_some_again() {
     let disk = TestDisk::new();
     let (mut log, _) = claimed(&disk, options());
@@ -60,6 +77,64 @@ fn when_the_disk_is_full_room_shrinks_until_there_is_some_again() {
     assert!(log.extent().room >= 3 * CAPACITY);
     append(&mut log, 1, position + 1..=position + 20);
     assert_eq!(recovered(&disk).unwrap().1, expected(1..=position + 20));
+}
+
+#[test]
+fn why_no_room_could_be_found_is_said_until_some_is() {
+    let says = [
+        (ErrorKind::PermissionDenied, "could not make spare-4.log: permission denied"),
+        (ErrorKind::Other, "could not make spare-4.log: other error"),
+        (ErrorKind::StorageFull, "the disk is full: could not make spare-4.log: no storage space"),
+        (ErrorKind::QuotaExceeded, "the disk is full: could not make spare-4.log: quota exceeded"),
+    ];
+    for (kind, said) in says {
+        let disk = TestDisk::new();
+        let (mut log, _) = claimed(&disk, options());
+        disk.state().slow = true;
+        let mut position = 0;
+        while disk.names().iter().all(|name| name != "spare-4.new") {
+            assert_eq!((log.extent().short, log.shortage()), (false, None));
+            position += 1;
+            append(&mut log, 1, position..=position);
+        }
+        disk.state().slow = false;
+        let at = disk.state().operations + 1;
+        disk.state().fails_at = Some((at, kind));
+        let due = log.tend(position).unwrap();
+        assert_eq!((log.extent().short, log.shortage().as_deref()), (true, Some(said)));
+        assert_eq!(log.tend(due), None);
+        assert_eq!((log.extent().short, log.shortage()), (false, None));
+        assert_eq!(log.trouble(), None);
+    }
+}
+
+#[test]
+fn a_spare_that_was_given_up_says_for_what() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=1);
+    fill(&disk);
+    disk.state().room -= 10;
+    log.close();
+    assert_eq!(log.trouble(), None);
+    let why = log.shortage().unwrap();
+    assert!(why.starts_with("the disk is full: could not write to manifest.new: "), "{why}");
+}
+
+#[test]
+fn of_a_disk_found_full_the_reserve_is_left() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    fill(&disk);
+    let mut position = 0;
+    while !log.extent().short {
+        position += 1;
+        append(&mut log, 1, position..=position);
+    }
+    // With the rest of the segment that was just begun: its first batch, which found the disk full, is of the reserve already.
+    let room = log.extent().room;
+    assert!(room < RESERVE_SEGMENTS * CAPACITY, "{room}");
+    assert!(room >= RESERVE_SEGMENTS * CAPACITY - 300, "{room}");
 }
 
 #[test]
