@@ -142,7 +142,10 @@ impl<D: Disk> FileLog<D> {
         let done = done.map_err(|error| LogError::disk(Doing::Prepare, &name, &error));
         match done.and_then(|()| volume::rename(&mut self.disk, &made, &name)) {
             Ok(()) => {
-                self.spares.shortage = None;
+                // There was room for one; whether there is for the others is looked at now.
+                if let Some(shortage) = &mut self.spares.shortage {
+                    shortage.retry_at = engine_ms;
+                }
                 self.spares.add(Spare { name, recycled: false });
             }
             Err(error) => {
@@ -162,6 +165,9 @@ impl<D: Disk> FileLog<D> {
     pub(super) fn keep_spares(&mut self, engine_ms: u64) {
         loop {
             self.collect_spare(false, engine_ms);
+            if self.spares.coming.is_none() && !self.spares.wants_new() {
+                self.spares.shortage = None;
+            }
             let due = self.spares.retry_at().is_none_or(|at| at <= engine_ms);
             if self.spares.coming.is_some() || !self.spares.wants_new() || !due {
                 return;
@@ -172,7 +178,9 @@ impl<D: Disk> FileLog<D> {
 
     /// A spare, even if it has to be made now.
     pub(super) fn take_spare(&mut self, engine_ms: u64) -> Result<Spare, LogError> {
-        self.collect_spare(self.spares.ready.is_empty(), engine_ms);
+        // That there is no more room must be known while the reserve is there: it is not touched before.
+        let is_reserve = !self.spares.short() && self.spares.ready_count() <= RESERVE_SEGMENTS;
+        self.collect_spare(is_reserve || self.spares.ready.is_empty(), engine_ms);
         if let Some(spare) = self.spares.pop() {
             return Ok(spare);
         }

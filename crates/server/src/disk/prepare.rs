@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
 use super::create;
 
 /// How much is written at once, and before the thread looks whether it is still wanted.
@@ -77,6 +80,11 @@ impl Work {
 
     fn write_zeros(&self) -> io::Result<()> {
         let file = create(&self.path)?;
+        // If there is no room this says so at once, and does not fill the disk to the brim first.
+        match fallocate(&file, FallocateFlags::empty(), 0, self.bytes) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(error) => return Err(error.into()),
+        }
         let zeros = vec![0; PIECE_BYTES];
         let mut written = 0;
         while written < self.bytes {
