@@ -38,7 +38,7 @@ impl OsDisk {
             .map_err(|error| anyhow!("this process may not write to it: {error}"))
             .with_context(|| whole.clone())?;
         let directory = File::open(path).with_context(|| whole.clone())?;
-        let lock = lock(path).with_context(|| whole)?;
+        let lock = lock(path, &directory).with_context(|| whole)?;
         Ok(OsDisk { preparing: Preparing::default(), path: path.to_owned(), directory, _lock: lock })
     }
 }
@@ -64,10 +64,11 @@ fn make_directory(path: &Path) -> Result<()> {
     }
 }
 
-fn lock(path: &Path) -> Result<File> {
+/// Locks the directory itself, so that removing its file `lock`, which tells who did, lets nobody else in.
+fn lock(path: &Path, directory: &File) -> Result<File> {
     let options = || OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).clone();
     let file = options().open(path.join(LOCK)).with_context(|| format!("cannot open its file '{LOCK}'"))?;
-    match file.try_lock() {
+    match directory.try_lock() {
         Ok(()) => {
             // Only for the message of whoever comes second, so a full disk must not keep the server from starting. The
             // old text is not cut off first, so that it need not find new room and is never seen empty.

@@ -79,6 +79,7 @@ impl<D: Disk> FileLog<D> {
         // anything needs its room.
         self.remove_half_made()?;
         self.find_spares()?;
+        self.tidy(&found)?;
         let (last, used) = (end.last, end.used);
         notices.extend(end.cut.as_ref().map(ToString::to_string));
         let (file, header, bytes) = if found.clean && end.cut.is_none() {
@@ -90,7 +91,6 @@ impl<D: Disk> FileLog<D> {
         let epoch = found.epoch.max(seen_epoch).max(last.epoch) + 1;
         let manifest = Manifest { epoch, proven: last.position, clean: false, ..found };
         self.write_manifest(&manifest)?;
-        self.tidy(&manifest)?;
         let manifest = Manifest { damaged: None, ..manifest };
         let claim = Claim {
             epoch,
@@ -126,6 +126,7 @@ impl<D: Disk> FileLog<D> {
         header: SegmentHeader,
     ) -> Result<(D::File, SegmentHeader, u64), LogError> {
         let bytes = end.bytes.max(self.options.segment_bytes);
+        let in_place = header;
         let header = SegmentHeader { recycled: false, ..header };
         let spare = if bytes == self.options.segment_bytes { self.spares.pop() } else { None };
         let copied = match spare {
@@ -143,12 +144,12 @@ impl<D: Disk> FileLog<D> {
                 volume::sync_directory(&mut self.disk)?;
                 Ok((file, header, bytes))
             }
-            // Without any room the same bytes are written once more to the same place.
+            // Without any room the same bytes are written once more to the same place: a power cut can tear nothing.
             Err(error) if error.may_try_again() => {
                 volume::remove(&mut self.disk, &new_name_of(header.id)).or_else(missing_is_fine)?;
                 let file = volume::open(&mut self.disk, &name)?;
                 let bytes = end.bytes;
-                Ok((copy(file, &name, end, header, bytes)?, header, bytes))
+                Ok((copy(file, &name, end, in_place, bytes)?, in_place, bytes))
             }
             Err(error) => Err(error),
         }
