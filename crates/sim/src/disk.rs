@@ -281,7 +281,8 @@ impl Machine {
         assert!(self.preparing.is_none(), "one file is prepared at a time");
         let fault = self.fault("prepare").filter(|fault| !matches!(fault, Fault::Short(_)));
         let full = (bytes > self.room()).then_some(Fault::Full);
-        let file = self.state.files.len();
+        // One that a crash left half made is emptied.
+        let file = self.state.names.get(name).copied().unwrap_or(self.state.files.len());
         let fault = full.or(fault);
         if fault.is_some() {
             self.create(name);
