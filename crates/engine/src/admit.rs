@@ -22,7 +22,7 @@ pub enum History {
 }
 
 /// Numbers, places and ordinals are below this: nobody will ever have counted so far, and there is room to count on.
-const COUNT_MAX: u64 = 1 << 62;
+pub(crate) const COUNT_MAX: u64 = 1 << 62;
 
 /// What a damaged log may say is less, so that what is made of it can be written again.
 const BELIEVED_MAX: u64 = 1 << 61;

@@ -36,6 +36,11 @@ impl Engine {
         self.store.stretches.len()
     }
 
+    /// So many numbers and places are never given: they may have been, to jobs of which nothing is known any more.
+    pub fn skip_numbers(&mut self, count: u64) {
+        self.store.skip_numbers(count);
+    }
+
     /// What the full records of jobs would take whose newest one is in the oldest stretch: so much would have to be
     /// written for the log to let go of it.
     #[must_use]

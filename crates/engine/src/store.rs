@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::admit::COUNT_MAX;
 use crate::hash::{ByNumber, Seeded};
 use crate::job::{Due, Job, State};
 use crate::jobs::Jobs;
@@ -52,6 +53,13 @@ impl Store {
     /// Whether nothing has happened yet.
     pub(crate) fn is_new(&self) -> bool {
         self.next_number == 1 && self.next_place == 1 && self.queues.next_ordinal == 1
+    }
+
+    /// The next numbers and places are never given.
+    pub(crate) fn skip_numbers(&mut self, count: u64) {
+        for counter in [&mut self.next_number, &mut self.next_number_kept, &mut self.next_place] {
+            *counter = counter.saturating_add(count).min(COUNT_MAX - 1);
+        }
     }
 
     pub(crate) fn job(&self, number: JobNumber) -> &Job {

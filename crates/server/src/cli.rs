@@ -53,7 +53,8 @@ pub enum LogCommand {
     /// Check that nothing in it is damaged
     ///
     /// Reads every batch, checks that it is whole and follows from the one before it, and that its records make sense.
-    /// Exits with 1 if anything is damaged, and says where, and what 'jobyard serve --salvage' would lose.
+    /// Exits with 1 if anything is damaged, and says where, and what 'jobyard serve --salvage' would lose. An end that is
+    /// torn, as a crash leaves it, is no damage: the next start cuts it off.
     Verify {
         /// The data directory
         #[arg(value_name = "DIR")]
@@ -69,7 +70,10 @@ pub enum LogCommand {
         #[arg(value_name = "DIR")]
         directory: PathBuf,
 
-        /// Print the jobs that there are, and why each is where it is
+        /// Print the jobs that there are, and why each is where it is, as the last record left them
+        ///
+        /// A lease or a delay that has ended since is still shown, and what a connection holds is shown as ready: neither is
+        /// written to the log.
         #[arg(long)]
         jobs: bool,
     },
@@ -105,8 +109,9 @@ pub struct Serve {
 
     /// Start although the log is damaged, with what is left of it
     ///
-    /// Every job that can still be read is kept, and what was lost is said. The damaged files are kept beside the new
-    /// ones, as damaged-*. Where nothing is damaged, nothing is changed.
+    /// Every job that can still be read is kept, and what was lost is said; jobs that were finished may be back if that
+    /// was in the damaged part. The old files are kept beside the new ones, as damaged-*, until you remove them. Where
+    /// nothing is damaged, nothing is changed.
     #[arg(long, conflicts_with = "memory", help_heading = "Storage")]
     pub salvage: bool,
 
@@ -168,7 +173,7 @@ Examples:
 
 const SETTINGS_NOTES: &str = "
 Settings:
-  Every option but --config and --salvage is a variable and a key of the file:
+  Every option but --salvage is a variable, and but --config a file's key:
   --drain-timeout 5s is JOBYARD_DRAIN_TIMEOUT=5s and drain_timeout = \"5s\".
   The command line wins over variables, these over the file. In all of them an
   unknown name is an error. A file for --config can look like this:

@@ -5,6 +5,7 @@ mod prepare;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -39,8 +40,15 @@ impl OsDisk {
             .with_context(|| whole.clone())?;
         let directory = File::open(path).with_context(|| whole.clone())?;
         let lock = lock(path, &directory).with_context(|| whole)?;
-        Ok(OsDisk { preparing: Preparing::default(), path: path.to_owned(), directory, _lock: lock })
+        let path = path_of(&directory, path);
+        Ok(OsDisk { preparing: Preparing::default(), path, directory, _lock: lock })
     }
+}
+
+/// A path that means this directory and no other, whatever its name comes to mean while the server runs.
+fn path_of(directory: &File, named: &Path) -> PathBuf {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+    if path.is_dir() { path } else { named.to_owned() }
 }
 
 /// Makes the directory, if only that is missing, and its name durable.

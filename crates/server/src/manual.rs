@@ -27,9 +27,10 @@ use crate::bind::{Bound, bind};
 use crate::clock::{ManualTime, Time};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::net::{Net, WAKER};
+use crate::net::{Net, SIGNALS, WAKER};
 use crate::run::{Round, Server};
 use crate::serve::{announcement, broker_config, say};
+use crate::signals::Signals;
 
 /// Runs until stdin ends.
 pub fn run(config: &Config, bound: Vec<Bound>) -> Result<(), Failure> {
@@ -87,7 +88,8 @@ fn open(
 ) -> Result<Server<MemoryLog>> {
     let broker = Broker::open(broker_config(config, &bound, 0), log, time.now()).context("cannot start")?;
     net.listen(bound).context("cannot listen")?;
-    Server::new(net, broker)
+    let signals = Signals::register(net.registry(), SIGNALS)?;
+    Ok(Server::new(net, signals, broker))
 }
 
 impl Manual<'_> {

@@ -8,7 +8,7 @@ use jobyard_broker::{Action, Broker, Event, Failure, Sleep};
 use jobyard_log::Log;
 
 use crate::clock::Time;
-use crate::net::{Net, SIGNALS};
+use crate::net::Net;
 use crate::signals::Signals;
 use crate::watch::Watch;
 
@@ -42,9 +42,8 @@ pub enum Round {
 
 impl<L: Log> Server<L> {
     /// Plugs the cables in.
-    pub fn new(net: Net, broker: Broker<L>) -> Result<Server<L>> {
-        let signals = Signals::register(net.registry(), SIGNALS)?;
-        Ok(Server { net, broker, signals, events: Vec::new(), actions: Vec::new() })
+    pub fn new(net: Net, signals: Signals, broker: Broker<L>) -> Server<L> {
+        Server { net, broker, signals, events: Vec::new(), actions: Vec::new() }
     }
 
     /// Runs until the broker is done.

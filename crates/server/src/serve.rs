@@ -17,8 +17,9 @@ use crate::disk::OsDisk;
 use crate::failure::Failure;
 use crate::log_tools::salvage::{Salvaged, salvage, with_advice};
 use crate::logging::LogLevel;
-use crate::net::Net;
+use crate::net::{Net, SIGNALS};
 use crate::run::Server;
+use crate::signals::Signals;
 use crate::{logging, machine, manual};
 
 /// Starts the server, and runs it until it is told to stop.
@@ -86,12 +87,14 @@ fn run_on(config: &Config, bound: Vec<Bound>, log: impl Log) -> Result<()> {
     let time = RealTime::new();
     let announcement = announcement(config, &bound);
     let broker_config = broker_config(config, &bound, random_seed());
+    let net = Net::new(bound, config.limits.turn_bytes_max).context("cannot wait for sockets")?;
+    // Before the log is opened, which may take a while.
+    let signals = Signals::register(net.registry(), SIGNALS)?;
     let broker = Broker::begin(broker_config, log, time.now()).context("cannot start")?;
     for notice in broker.notices() {
         tracing::warn!("{notice}");
     }
-    let net = Net::new(bound, config.limits.turn_bytes_max).context("cannot wait for sockets")?;
-    let server = Server::new(net, broker)?;
+    let server = Server::new(net, signals, broker);
     say(&announcement);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "started");
     server.run(&time)?;

@@ -85,7 +85,10 @@ impl<D: Disk> FileLog<D> {
         let (file, header, bytes) = if found.clean && end.cut.is_none() {
             (end.file, header, end.bytes)
         } else {
-            self.make_sure(&end, header)?
+            let sure = self.make_sure(&end, header)?;
+            // The old file gives back its room, which the manifest may need.
+            drop(end);
+            sure
         };
         segments.push_back(Segment { header, bytes, used });
         let epoch = found.epoch.max(seen_epoch).max(last.epoch) + 1;

@@ -41,9 +41,15 @@ pub struct Cut {
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cut { file, offset, bytes, damage, whole } = self;
-        write!(f, "cut {bytes} bytes off the end of {file} at byte {offset}: {damage}; it was never synced")?;
+        write!(
+            f,
+            "cut {bytes} bytes off the end of {file} at byte {offset}: {damage}; nothing shows that it was ever synced"
+        )?;
         if *whole > 0 {
-            write!(f, "; {whole} whole batches behind it were cut too, for they were not synced either")?;
+            write!(
+                f,
+                "; {whole} whole batches behind it were cut too, for nothing shows that they were synced either"
+            )?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use crate::units::Millis;
 
@@ -43,7 +43,7 @@ impl FromStr for Fsync {
             None if text == "interval" => Fsync::Interval { ms: DEFAULT_INTERVAL_MS },
             None if text == "never" => Fsync::Never,
             Some(("interval", time)) => {
-                let Millis(ms) = time.parse().with_context(|| format!("in '{text}'"))?;
+                let Millis(ms) = time.parse().map_err(|error| anyhow!("in '{text}': {error}"))?;
                 Fsync::Interval { ms }
             }
             _ => bail!("'{text}' is none of always, interval, interval=TIME, never"),

@@ -68,6 +68,34 @@ fn a_file_named_without_its_directory_is_refused() {
 }
 
 #[test]
+fn a_directory_that_is_renamed_is_still_the_one_that_is_written_to() {
+    let place = Place::new();
+    let mut disk = OsDisk::open(&place.data()).unwrap();
+    let elsewhere = place.data().with_extension("elsewhere");
+    fs::rename(place.data(), &elsewhere).unwrap();
+    let other = OsDisk::open(&place.data()).unwrap();
+    disk.create("a").unwrap();
+    disk.rename("a", "b").unwrap();
+    disk.prepare("c", 1);
+    disk.prepared(true).unwrap().unwrap();
+    assert_eq!(names(&disk), ["b", "c"]);
+    assert_eq!(names(&other), Vec::<String>::new());
+    assert!(elsewhere.join("b").exists());
+    drop(disk);
+    fs::remove_dir_all(elsewhere).unwrap();
+}
+
+#[test]
+fn a_lock_file_that_is_removed_lets_nobody_in() {
+    let place = Place::new();
+    let disk = OsDisk::open(&place.data()).unwrap();
+    fs::remove_file(place.data().join("lock")).unwrap();
+    assert!(OsDisk::open(&place.data()).is_err());
+    drop(disk);
+    OsDisk::open(&place.data()).unwrap();
+}
+
+#[test]
 fn a_missing_parent_is_named() {
     let place = Place::new();
     let path = place.data().join("deeper");
@@ -175,10 +203,9 @@ fn of_a_file_that_could_not_be_prepared_nothing_is_left() {
     assert_eq!(names(&disk), Vec::<String>::new());
     // Larger than any file can be.
     disk.prepare("spare-2.new", u64::MAX);
-    while names(&disk).is_empty() {
-        std::thread::yield_now();
-    }
-    assert_eq!(names(&disk), ["spare-2.new"], "it is made under its name, and under no other");
+    assert!(disk.prepared(true).unwrap().is_err());
+    assert_eq!(names(&disk), Vec::<String>::new());
+    disk.prepare("spare-3.new", 256 << 20);
     drop(disk);
     assert_eq!(names(&place.disk()), Vec::<String>::new(), "what was being prepared ends with the disk");
 }

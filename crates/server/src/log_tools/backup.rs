@@ -26,14 +26,12 @@ const UNFINISHED_MANIFEST: &str = "manifest.new";
 pub fn backup(from: &Path, to: &Path, out: Out<'_>) -> Result<()> {
     OsDirectory::open(from)?;
     make_destination(to)?;
-    let mut attempt = 1;
-    let contents = loop {
-        match copy(from, to)? {
-            Some(contents) => break contents,
-            None if attempt < ATTEMPTS => attempt += 1,
-            None => bail!(
-                "the server dropped what was to be copied, {ATTEMPTS} times in a row: try again when it does less"
-            ),
+    let contents = match copy_in_attempts(from, to) {
+        Ok(contents) => contents,
+        Err(error) => {
+            // Half a copy is none, and would be in the way of the next.
+            remove_all(to)?;
+            return Err(error);
         }
     };
     let segments = count(contents.files.len() as u64, "segment");
@@ -46,6 +44,15 @@ pub fn backup(from: &Path, to: &Path, out: Out<'_>) -> Result<()> {
         None => writeln!(out, "{}: no batches yet, in {segments}, {bytes}", to.display())?,
     }
     Ok(())
+}
+
+fn copy_in_attempts(from: &Path, to: &Path) -> Result<Contents> {
+    for _ in 0..ATTEMPTS {
+        if let Some(contents) = copy(from, to)? {
+            return Ok(contents);
+        }
+    }
+    bail!("the server dropped what was to be copied, {ATTEMPTS} times in a row: try again when it does less")
 }
 
 fn make_destination(to: &Path) -> Result<()> {
@@ -91,7 +98,10 @@ fn copy(from: &Path, to: &Path) -> Result<Option<Contents>> {
             // The newest may have been written to between two pieces that were copied: the first of them is old.
             Some(hole) if hole.file == name_of(manifest.newest) && attempt < ATTEMPTS => {
                 attempt += 1;
-                copy_segment(from, to, manifest.newest, hole.offset)?;
+                match copy_segment(from, to, manifest.newest, hole.offset) {
+                    Err(error) if is_not_found(&error) && has_changed(from, &text) => return Ok(None),
+                    copied => copied?,
+                }
             }
             Some(_) if has_changed(from, &text) => return Ok(None),
             Some(hole) => {

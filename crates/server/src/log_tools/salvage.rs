@@ -7,8 +7,11 @@ use jobyard_broker::OpenError;
 use jobyard_engine::{Engine, History, Now};
 use jobyard_log::{Disk, LogError, Moment, Options, salvage as salvage_log};
 
-use super::walk::{walk, walk_directory};
+use super::walk::{MAY_RETURN, walk, walk_directory};
 use crate::serve::random_seed;
+
+/// So many numbers are skipped beside one for each byte that was lost: it is not always known how many bytes there were.
+const NUMBERS_SKIPPED: u64 = 1 << 20;
 
 /// How much of what is kept goes into one batch.
 const BATCH_BYTES: usize = 16 << 10;
@@ -37,11 +40,14 @@ pub fn salvage<D: Disk>(disk: &mut D, options: &Options) -> Result<Salvaged> {
     let at = walked.last.unwrap_or_default();
     // As of the last batch: how much time has passed since is for the start to find out.
     walked.engine.recover(Now { engine_ms: at.engine_ms, wall_ms: at.wall_ms, random: random_seed() });
+    // What was given to jobs of which nothing is left must not be given again. Each took a record of some bytes.
+    walked.engine.skip_numbers(walked.lost_bytes().saturating_add(NUMBERS_SKIPPED));
     let (jobs, queues) = walked.counts();
     let loss = walked.loss();
     let salvaged = salvage_log(disk, options, all_of(&mut walked.engine, at)).context("cannot salvage the log")?;
     let kept = salvaged.kept.join(", ");
-    let what = format!("salvaged {jobs} in {queues}; damaged and lost: {loss}. The damaged files are kept: {kept}");
+    let what =
+        format!("salvaged {jobs} in {queues}; damaged and lost: {loss}. {MAY_RETURN}. The old files are kept: {kept}");
     Ok(Salvaged::Made(what))
 }
 
@@ -181,7 +187,7 @@ mod tests {
                 number = Some(given);
             }
         });
-        assert_eq!(number, Some(101));
+        assert!(number.is_some_and(|number| number > 101), "{number:?}");
     }
 
     #[test]

@@ -36,13 +36,20 @@ impl Walked {
     /// What salvage would make of it, as the end of a sentence.
     pub fn prospect(&self) -> String {
         let (jobs, queues) = self.counts();
-        format!("would start with {jobs} in {queues} and lose what is damaged: {}", self.loss())
+        let loss = self.loss();
+        let loss = if loss.is_empty() { "nothing".to_owned() } else { loss };
+        format!("would start with {jobs} in {queues} and lose what is damaged: {loss}. {MAY_RETURN}")
     }
 
     /// How many jobs and queues there are, in words.
     pub fn counts(&self) -> (String, String) {
         let (jobs, queues) = (self.engine.jobs(), self.engine.live_queues().count());
         (count(jobs as u64, "job"), count(queues as u64, "queue"))
+    }
+
+    /// How many bytes cannot be read, as far as that is known.
+    pub fn lost_bytes(&self) -> u64 {
+        self.holes.iter().map(|hole| hole.loss.bytes).sum()
     }
 
     /// What cannot be read, in words.
@@ -60,6 +67,10 @@ impl Walked {
         losses.join("; ")
     }
 }
+
+/// What nobody can rule out after salvage.
+pub const MAY_RETURN: &str =
+    "Jobs that were finished, and leases that had ended, may be back if it was in the damaged part that they were";
 
 /// Reads a log that may be damaged. `each` is told of all that is found, before the engine is. Without a `history` records
 /// must make sense until there is damage.
