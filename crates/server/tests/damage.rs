@@ -80,6 +80,14 @@ fn check_refused(data: &Path, parts: &[&str]) {
     assert!(closed_ones() == before, "a refusal changes nothing");
 }
 
+/// As [`check_refused`], but it is refused before anything is written: all files are as they were.
+fn check_refused_at_once(data: &Path, parts: &[&str]) {
+    fs::write(data.join("spare-99.new"), "half made").unwrap();
+    let before = contents(data);
+    check_refused(data, parts);
+    assert!(contents(data) == before, "a refusal changes nothing");
+}
+
 /// With `--salvage` it starts with all jobs but so many at most; then it starts as ever.
 fn check_salvaged(data: &Path, lost_at_most: usize) {
     let jobs = JOBS as usize;
@@ -154,7 +162,7 @@ fn a_missing_segment_is_refused_and_the_rest_can_be_salvaged() {
     let data = killed(&directory);
     let second = segments(&data).remove(1);
     fs::remove_file(&second).unwrap();
-    check_refused(&data, &[name(&second), "is missing", "--salvage"]);
+    check_refused_at_once(&data, &[name(&second), "is missing", "--salvage"]);
     check_salvaged(&data, 70);
 }
 
@@ -169,7 +177,7 @@ fn a_missing_or_damaged_manifest_is_refused_and_everything_can_be_salvaged() {
         } else {
             flip(&manifest, 30);
         }
-        check_refused(&data, &["manifest", "--salvage"]);
+        check_refused_at_once(&data, &["manifest", "--salvage"]);
         check_salvaged(&data, 0);
     }
 }
@@ -183,7 +191,7 @@ fn a_directory_of_a_newer_format_is_left_alone() {
     let (lines, _) = old.split_once("crc ").unwrap();
     let lines = lines.replace("format 1\n", "format 9\n");
     fs::write(&manifest, format!("{lines}crc {:08x}\n", crc32c(lines.as_bytes()))).unwrap();
-    check_refused(&data, &["format 9", "newer"]);
+    check_refused_at_once(&data, &["format 9", "newer"]);
     let before = contents(&data);
     let ended = start(&data, &["--salvage"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);

@@ -20,9 +20,6 @@ impl<D: Disk> FileLog<D> {
         self.forget();
         let found = Manifest::read(&mut self.disk, CURRENT.version)?;
         let names = volume::names(&self.disk)?;
-        for half_made in names.iter().filter(|name| name.ends_with(".new")) {
-            volume::remove(&mut self.disk, half_made)?;
-        }
         let mut notices = Vec::new();
         let mut manifest = match found {
             Some(manifest) => manifest,
@@ -52,6 +49,7 @@ impl<D: Disk> FileLog<D> {
             [name] if id_of(name) == Some(1) && self.is_unused(name)? => volume::remove(&mut self.disk, name)?,
             [name, ..] => return Err(LogError::MissingManifest { segment: name.clone() }),
         }
+        self.remove_half_made()?;
         let (id, salt, format) = (1, self.options.salt_for_new, CURRENT.version);
         let new_name = new_name_of(id);
         self.make_now(&new_name, self.options.segment_bytes)?;
@@ -78,6 +76,9 @@ impl<D: Disk> FileLog<D> {
         let mut segments = self.segments_before_newest(&found)?;
         let (file, header) = segment::open(&mut self.disk, (CURRENT.version, found.salt, found.newest))?;
         let end = tail::find(file, &header, CURRENT, found.proven)?;
+        // Up to here nothing was touched, so that whoever is refused finds all as it was. What is half made goes before
+        // anything needs its room.
+        self.remove_half_made()?;
         self.find_spares()?;
         let (last, used) = (end.last, end.used);
         notices.extend(end.cut.as_ref().map(ToString::to_string));
@@ -168,6 +169,13 @@ impl<D: Disk> FileLog<D> {
                 done => return done.map(|file| (file, name)),
             }
         }
+    }
+
+    fn remove_half_made(&mut self) -> Result<(), LogError> {
+        for name in volume::names(&self.disk)?.iter().filter(|name| name.ends_with(".new")) {
+            volume::remove(&mut self.disk, name)?;
+        }
+        Ok(())
     }
 
     /// Takes note of the spares that are there; those that do not fit go.

@@ -11,6 +11,7 @@ impl<D: Disk> FileLog<D> {
     /// Writes all batches anew, each with its old position, and switches to them. The old segments are no part of the log
     /// then, and go with what else is none.
     pub(super) fn upgrade(&mut self, old: &Manifest, notices: &mut Vec<String>) -> Result<Manifest, LogError> {
+        self.refuse_damage()?;
         let mut walk = Walk::begin(&mut self.disk, self.options.older)?;
         let (_, first) = segment::open(&mut self.disk, (old.format, old.salt, old.first))?;
         let sizes = (self.options.segment_bytes, self.options.salt_for_new);
@@ -34,5 +35,17 @@ impl<D: Disk> FileLog<D> {
         let (from, to) = (old.format, CURRENT.version);
         notices.push(format!("brought the log from format {from} to format {to}: {batches} batches"));
         Ok(manifest)
+    }
+
+    /// Reads all of the log before anything is written: a log that cannot be upgraded is left as it is, without half of
+    /// another one beside it.
+    fn refuse_damage(&mut self) -> Result<(), LogError> {
+        let mut walk = Walk::begin(&mut self.disk, self.options.older)?;
+        while let Some(found) = walk.next(&mut self.disk)? {
+            if let Found::Hole(hole) = found {
+                return Err(hole.error);
+            }
+        }
+        Ok(())
     }
 }

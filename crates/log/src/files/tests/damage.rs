@@ -107,13 +107,58 @@ fn a_segment_in_the_place_of_another_is_refused() {
 }
 
 #[test]
-fn a_newer_format_is_refused_and_nothing_touched() {
-    let disk = TestDisk::new();
-    let (mut log, _) = claimed(&disk, options());
-    append(&mut log, 1, 1..=2);
-    let manifest = crate::files::Manifest { format: 9, ..log.held.as_ref().unwrap().manifest };
-    disk.put("manifest", manifest.to_text().as_bytes());
+fn whoever_is_refused_before_replay_finds_all_as_it_was() {
+    let (whole, newest, ..) = two_segments();
+    // Spares that do not fit, a segment that is none of the log, and what is half made would all go.
+    whole.put("spare-7.log", b"too short");
+    whole.put("spare-8.new", b"half made");
+    whole.put("manifest.new", b"half made");
+    let manifest = crate::files::Manifest::read(&mut whole.clone(), 1).unwrap().unwrap();
+    let newer = crate::files::Manifest { format: 9, ..manifest };
+    let tamper = |disk: &TestDisk, way: &str| match way {
+        "is missing, but" => disk.remove_now("manifest"),
+        "cannot be trusted" => disk.change("manifest", |bytes| bytes[30] ^= 1),
+        "format 9" => disk.put("manifest", newer.to_text().as_bytes()),
+        "01.log is missing" => disk.remove_now(&name_of(1)),
+        "02.log is missing" => disk.remove_now(&newest),
+        "01.log has a header" => disk.change(&name_of(1), |bytes| bytes[20] ^= 1),
+        "02.log has a header" => disk.change(&newest, |bytes| bytes[20] ^= 1),
+        "02.log at byte 4096" => disk.change(&newest, |bytes| bytes[4096 + 90] ^= 1),
+        way => panic!("{way}"),
+    };
+    let ways = [
+        "is missing, but",
+        "cannot be trusted",
+        "format 9",
+        "01.log is missing",
+        "02.log is missing",
+        "01.log has a header",
+        "02.log has a header",
+        "02.log at byte 4096",
+    ];
+    for way in ways {
+        let disk = whole.copy();
+        disk.put(&name_of(3), b"never named");
+        tamper(&disk, way);
+        let before = disk.contents();
+        let error = recovered(&disk).unwrap_err().to_string();
+        assert!(error.contains(way), "{error}");
+        assert!(disk.contents() == before, "{error}");
+    }
+    assert_eq!(recovered(&whole).unwrap().1, expected(1..=7));
+    assert!(whole.names().iter().all(|name| !name.ends_with(".new") && name != "spare-7.log"), "{:?}", whole.names());
+}
+
+#[test]
+fn damage_that_replay_finds_leaves_the_segments_as_they_were_and_is_found_again() {
+    let (disk, ..) = two_segments();
+    disk.change(&name_of(1), |bytes| bytes[4096 + 90] ^= 1);
     let before = disk.contents();
-    assert_eq!(recovered(&disk), Err(LogError::FormatNewer { found: 9, known: 1 }));
-    assert_eq!(disk.contents(), before);
+    let error = recovered(&disk).unwrap_err();
+    let after = disk.contents();
+    for name in [name_of(1), name_of(2)] {
+        assert!(after[&name] == before[&name], "{name}");
+    }
+    assert_ne!(after["manifest"], before["manifest"], "a larger epoch was claimed");
+    assert_eq!(recovered(&disk), Err(error));
 }
