@@ -207,3 +207,46 @@ fn spares_of_another_size_go() {
     assert_eq!(spares(&disk), 4, "one more is kept if it need not be made");
     assert_eq!(recovered(&disk).unwrap().0.tail, 30, "and back again");
 }
+
+#[test]
+fn each_start_may_have_another_segment_size() {
+    for (clean, full) in [(true, false), (false, false), (true, true), (false, true)] {
+        let disk = TestDisk::new();
+        let mut position = 0;
+        for segment_bytes in [5096, 9000, 4500, 4500, 20_000, 5096, 9000] {
+            if full && position > 0 {
+                fill(&disk);
+            }
+            let (mut log, claim) = claimed(&disk, Options { segment_bytes, ..options() });
+            assert_eq!((claim.tail, claim.notices.len()), (position, 0));
+            assert_eq!(read(&mut log).unwrap(), expected(1..=position));
+            assert_eq!(log.extent().segment_bytes, segment_bytes - HEADER_BYTES);
+            for (name, bytes) in disk.contents() {
+                assert!(spare_number_of(&name).is_none() || bytes.len() as u64 == segment_bytes, "{name}");
+            }
+            // What is said to be room is, and a full disk is none for ever.
+            let mut batches = 0;
+            while batches < 20 && log.extent().room >= 300 {
+                (batches, position) = (batches + 1, position + 1);
+                append(&mut log, claim.epoch, position..=position);
+            }
+            assert!(log.extent().short || batches == 20);
+            disk.state().room = usize::MAX;
+            log.tend(u64::MAX);
+            assert!(!log.extent().short && spares(&disk) >= 3);
+            position += 10;
+            append(&mut log, claim.epoch, position - 9..=position);
+            if clean {
+                log.close();
+            }
+            assert_eq!(log.trouble(), None);
+        }
+        let (mut log, claim) = claimed(&disk, options());
+        log.truncate_before(position);
+        assert_eq!(log.trouble(), None);
+        append(&mut log, claim.epoch, position + 1..=position + 30);
+        let lengths: Vec<_> = disk.contents().into_iter().filter(|(name, _)| spare_number_of(name).is_some()).collect();
+        assert!(lengths.iter().all(|(_, bytes)| bytes.len() as u64 == SEGMENT_BYTES), "none of another length is kept");
+        assert_eq!(recovered(&disk).unwrap().0.tail, position + 30);
+    }
+}
