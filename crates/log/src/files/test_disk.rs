@@ -132,7 +132,7 @@ impl TestDisk {
     }
 
     /// What is there is durable.
-    fn all_synced(&self) {
+    pub fn all_synced(&self) {
         self.directory_synced();
         let files: Vec<_> = self.0.borrow().files.values().cloned().collect();
         files.iter().for_each(|file| self.file_synced(file));

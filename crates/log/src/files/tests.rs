@@ -87,3 +87,14 @@ fn recovered(disk: &TestDisk) -> Result<(Claim, Read), LogError> {
     let read = read(&mut log)?;
     Ok((claim, read))
 }
+
+/// Numbers that look random.
+fn random(seed: u64) -> impl FnMut() -> usize {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap()
+    }
+}

@@ -58,17 +58,6 @@ fn check(disk: &TestDisk, life: &Life) {
     assert_eq!(seen, expected);
 }
 
-/// Numbers that look random.
-fn random(seed: u64) -> impl FnMut() -> usize {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state >> 33).unwrap()
-    }
-}
-
 #[test]
 fn whenever_the_power_goes_what_was_durable_stays() {
     let mut at = 0;

@@ -149,6 +149,32 @@ fn an_upgrade_may_fail_wherever_it_likes() {
     }
 }
 
+#[test]
+fn the_power_may_go_during_an_upgrade() {
+    for late in [false, true] {
+        let mut at = 0;
+        loop {
+            at += 1;
+            let disk = old_log();
+            disk.all_synced();
+            disk.state().fails_at = Some((at, ErrorKind::Other));
+            disk.state().fails_late = late;
+            let _ = upgraded(&disk);
+            for seed in 0..6 {
+                let after = disk.power_cut(random(at as u64 * 100 + seed));
+                let mut log = open(&after, Options { salt_for_new: SALT + at as u64, ..with_older() });
+                let claim = log.claim(0).unwrap();
+                assert_eq!((claim.first, claim.tail), (4, 11), "operation {at}, seed {seed}");
+                assert_eq!(read(&mut log).unwrap(), expected(4..=11));
+            }
+            if disk.state().operations < at {
+                break;
+            }
+        }
+        assert!(at > 40, "there were only {at} operations");
+    }
+}
+
 /// A log of 20 batches of which the fifth is damaged.
 fn damaged_log() -> TestDisk {
     let disk = TestDisk::new();
@@ -240,6 +266,38 @@ fn salvage_may_fail_wherever_it_likes() {
             assert_eq!(found.1, expected(21..=35), "operation {at}");
             let kept = disk.names().iter().filter(|name| name.starts_with("damaged-")).count();
             assert_eq!(kept, 5, "operation {at}: {:?}", disk.names());
+        }
+        assert!(at > 30, "there were only {at} operations");
+    }
+}
+
+#[test]
+fn the_power_may_go_during_a_salvage() {
+    for late in [false, true] {
+        let mut at = 0;
+        loop {
+            at += 1;
+            let mut disk = damaged_log();
+            disk.all_synced();
+            let operations = disk.state().operations;
+            let before = disk.contents();
+            disk.state().fails_at = Some((operations + at, ErrorKind::Other));
+            disk.state().fails_late = late;
+            let done = salvage(&mut disk, &salvaging(), remains()).is_ok();
+            for seed in 0..6 {
+                let mut after = disk.power_cut(random(at as u64 * 100 + seed));
+                if recovered(&after).is_err() {
+                    assert!(!done, "operation {at}, seed {seed}: what was salvaged stays");
+                    salvage(&mut after, &Options { salt_for_new: SALT + 2, ..options() }, remains()).unwrap();
+                }
+                assert_eq!(recovered(&after).unwrap().1, expected(21..=35), "operation {at}, seed {seed}");
+                for id in 1..=5 {
+                    assert!(after.get(&damaged_name_of(id)) == before[&name_of(id)], "operation {at}, seed {seed}");
+                }
+            }
+            if disk.state().operations < operations + at {
+                break;
+            }
         }
         assert!(at > 30, "there were only {at} operations");
     }
