@@ -44,7 +44,8 @@ pub trait Disk {
     /// If nobody can tell.
     fn sync_directory(&mut self) -> io::Result<()>;
 
-    /// Begins to make a file of so many zero bytes, durable with its name when [`Disk::prepared`] says so. One at a time.
+    /// Begins to make a file of so many zero bytes, under a name that none has, durable with that name when
+    /// [`Disk::prepared`] says so. One at a time.
     ///
     /// The name may be there before the file is whole, and a crash may leave it so: whoever could take it for a whole one
     /// names it `….new`, and renames it when it is prepared.

@@ -49,6 +49,7 @@ impl<D: Disk> FileLog<D> {
             [name] if id_of(name) == Some(1) && self.is_unused(name)? => volume::remove(&mut self.disk, name)?,
             [name, ..] => return Err(LogError::MissingManifest { segment: name.clone() }),
         }
+        self.remove_half_made()?;
         let (id, salt, format) = (1, self.options.salt_for_new, CURRENT.version);
         let new_name = new_name_of(id);
         self.make_now(&new_name, self.options.segment_bytes)?;

@@ -1,4 +1,7 @@
 //! A disk in memory for tests: every operation is counted, any may fail, writes may be short, and room may be short.
+//!
+//! The simulator's disk crashes in more ways, but its crate needs this one: tests in here, which look at what is not public,
+//! would get a second copy of all types with it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

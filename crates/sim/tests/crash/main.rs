@@ -6,6 +6,7 @@ mod full;
 mod ledger;
 mod record;
 mod recover;
+mod salvaged;
 mod speak;
 mod truth;
 mod workload;

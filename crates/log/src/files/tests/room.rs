@@ -57,6 +57,27 @@ fn a_spare_has_its_name_only_when_it_is_whole() {
 }
 
 #[test]
+fn a_spare_made_in_a_hurry_is_a_segment_or_half_made_and_nothing_else() {
+    let one_segment = 2 * usize::try_from(SEGMENT_BYTES).unwrap() - 1;
+    for at in 1.. {
+        let disk = TestDisk::new();
+        disk.state().room = one_segment;
+        let (mut log, _) = claimed(&disk, options());
+        append(&mut log, 1, 1..=4);
+        assert!(log.extent().short && spares(&disk) == 0);
+        disk.state().room = usize::MAX;
+        let operations = disk.state().operations;
+        disk.state().fails_at = Some((operations + at, ErrorKind::Other));
+        let done = submit(&mut log, 1, 5, &payload(5)) == Completion::Durable(5);
+        assert_eq!(spares(&disk), 0, "{:?}", disk.names());
+        if done {
+            assert!(at > 5 && disk.names().contains(&name_of(2)));
+            break;
+        }
+    }
+}
+
+#[test]
 fn when_the_disk_is_full_room_shrinks_until_there_is_some_again() {
     let disk = TestDisk::new();
     let (mut log, _) = claimed(&disk, options());
