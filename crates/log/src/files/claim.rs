@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::format::CURRENT;
 use super::manifest::Manifest;
+use super::scan::Scan;
 use super::segment::{
     self, HEADER_BYTES, SegmentHeader, damaged_name_of, id_of, name_of, new_name_of, spare_number_of,
 };
@@ -12,7 +13,7 @@ use super::tail::{self, End};
 use super::{FileLog, Held, Segment, volume};
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::frame::Header;
+use crate::frame::{self, Header};
 use crate::log::Claim;
 
 impl<D: Disk> FileLog<D> {
@@ -76,6 +77,7 @@ impl<D: Disk> FileLog<D> {
         let mut segments = self.segments_before_newest(&found)?;
         let (file, header) = segment::open(&mut self.disk, (CURRENT.version, found.salt, found.newest))?;
         let end = tail::find(file, &header, CURRENT, found.proven)?;
+        self.check_newest(&found, &end.last)?;
         // Up to here nothing was touched, so that whoever is refused finds all as it was. What is half made goes before
         // anything needs its room.
         self.remove_half_made()?;
@@ -109,6 +111,22 @@ impl<D: Disk> FileLog<D> {
         self.held = Some(held);
         self.keep_spares(0);
         Ok(claim)
+    }
+
+    /// Refuses a manifest that is older than the log: behind the segment that it calls the newest there is one that goes on
+    /// where that one ends. A segment that was begun and not named has no batch.
+    fn check_newest(&mut self, manifest: &Manifest, last: &Header) -> Result<(), LogError> {
+        let name = name_of(manifest.newest.saturating_add(1));
+        let Some(file) = volume::open_if_there(&mut self.disk, &name)? else { return Ok(()) };
+        let follows = SegmentHeader::read(&file, &name).is_ok_and(|header| {
+            header.check(CURRENT.version, manifest.salt, manifest.newest + 1).is_ok() && header.follows(last).is_ok()
+        });
+        let mut scan = Scan::new(file, name.clone(), HEADER_BYTES, CURRENT, manifest.salt)?;
+        if follows && scan.frame()?.is_ok_and(|frame| frame::follows(&frame, last).is_ok()) {
+            let why = format!("it says that {} is the newest segment, but {name} goes on", name_of(manifest.newest));
+            return Err(LogError::Manifest { why });
+        }
+        Ok(())
     }
 
     /// The segments before the newest, as their headers say. What they hold is for replay to check.

@@ -35,8 +35,7 @@ pub fn salvage<D: Disk, P: AsRef<[u8]>>(
     let options = options.clone().within_bounds();
     let before = survey(disk, &options)?;
     let old_ids: Vec<u64> = volume::names(disk)?.iter().filter_map(|name| id_of(name)).collect();
-    let old_ids = old_ids.into_iter().filter(|id| *id <= before.newest);
-    let (from, to) = old_ids.clone().fold((u64::MAX, 0), |(from, to), id| (from.min(id), to.max(id)));
+    let (from, to) = old_ids.iter().copied().fold((u64::MAX, 0), |(from, to), id| (from.min(id), to.max(id)));
     let sizes = (options.segment_bytes, options.salt_for_new);
     let mut rewrite = Rewrite::begin(disk, before.newest + 1, sizes, before.last)?;
     for (at, payload) in batches {
@@ -69,9 +68,9 @@ fn survey<D: Disk>(disk: &mut D, options: &Options) -> Result<Before, LogError> 
     let (mut newest, mut position, mut epoch) = (0, 0, 0);
     if let Ok(manifest) = walk.manifest() {
         (newest, position, epoch) = (manifest.newest, manifest.proven, manifest.epoch);
-    } else {
-        newest = volume::names(disk)?.iter().filter_map(|name| id_of(name)).fold(newest, u64::max);
     }
+    // Whatever the manifest says: no file that is there is written over.
+    newest = volume::names(disk)?.iter().filter_map(|name| id_of(name)).fold(newest, u64::max);
     while let Some(found) = walk.next(disk)? {
         match found {
             Found::Segment(facts) => {

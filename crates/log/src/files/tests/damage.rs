@@ -16,6 +16,21 @@ fn two_segments() -> (TestDisk, String, usize, usize) {
 }
 
 #[test]
+fn a_manifest_that_is_older_than_the_log_is_refused_and_nothing_is_touched() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=3);
+    let old = disk.contents()["manifest"].clone();
+    append(&mut log, 1, 4..=12);
+    assert!(log.held.as_ref().unwrap().manifest.newest > 2, "the test counts on it");
+    disk.change("manifest", |bytes| *bytes = old);
+    let before = disk.contents();
+    let error = recovered(&disk).unwrap_err();
+    assert!(error.to_string().contains(&format!("{} goes on", name_of(2))), "{error}");
+    assert_eq!(disk.contents(), before);
+}
+
+#[test]
 fn a_torn_tail_is_cut_and_reported_whatever_is_left_of_it() {
     let (whole, newest, from, end) = two_segments();
     for left in from..end {
