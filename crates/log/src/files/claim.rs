@@ -194,7 +194,7 @@ impl<D: Disk> FileLog<D> {
     }
 
     fn remove_half_made(&mut self) -> Result<(), LogError> {
-        for name in volume::names(&self.disk)?.iter().filter(|name| name.ends_with(".new")) {
+        for name in volume::names(&self.disk)?.iter().filter(|name| is_half_made(name)) {
             volume::remove(&mut self.disk, name)?;
         }
         Ok(())
@@ -237,6 +237,13 @@ impl<D: Disk> FileLog<D> {
         }
         if tidied { volume::sync_directory(&mut self.disk) } else { Ok(()) }
     }
+}
+
+/// Whether a file is one that this log was making. What others keep in the directory is not the log's to remove.
+fn is_half_made(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".new") else { return false };
+    let whole = format!("{stem}.log");
+    stem == "manifest" || id_of(&whole).is_some() || spare_number_of(&whole).is_some()
 }
 
 fn missing_is_fine(error: LogError) -> Result<(), LogError> {

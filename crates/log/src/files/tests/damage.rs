@@ -1,6 +1,7 @@
 //! What was being written is cut off; what was durable and is damaged is refused.
 
 use super::*;
+use crate::disk::Disk;
 use crate::files::segment::{HEADER_BYTES, name_of};
 use crate::frame::{Damage, FRAME_HEADER_BYTES};
 
@@ -28,6 +29,23 @@ fn a_manifest_that_is_older_than_the_log_is_refused_and_nothing_is_touched() {
     let error = recovered(&disk).unwrap_err();
     assert!(error.to_string().contains(&format!("{} goes on", name_of(2))), "{error}");
     assert_eq!(disk.contents(), before);
+}
+
+#[test]
+fn what_others_keep_in_the_directory_is_left_alone() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=3);
+    drop(log);
+    let half_made = ["manifest.new".to_owned(), name_of(9).replace(".log", ".new"), "spare-70.new".to_owned()];
+    let others = ["config.new", "notes", "spare-x.new", "17.new"];
+    for name in half_made.iter().map(String::as_str).chain(others) {
+        disk.clone().create(name).unwrap();
+    }
+    recovered(&disk).unwrap();
+    let contents = disk.contents();
+    assert!(half_made.iter().all(|name| !contents.contains_key(name.as_str())));
+    assert!(others.iter().all(|name| contents.contains_key(*name)));
 }
 
 #[test]
