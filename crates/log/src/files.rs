@@ -79,6 +79,9 @@ impl Options {
     }
 }
 
+/// A log that was not written to for so long lets its manifest say that all of it is durable.
+const PROVE_MS: u64 = 1_000;
+
 /// A log in the files of one directory.
 #[derive(Debug)]
 pub struct FileLog<D: Disk> {
@@ -115,6 +118,8 @@ struct Held<F> {
     synced: Position,
     /// When the first batch after that was written, in engine time.
     unsynced_since: Option<u64>,
+    /// When the last batch was written, in engine time.
+    appended_ms: u64,
 }
 
 /// A segment of the log.
@@ -215,6 +220,7 @@ impl<D: Disk> FileLog<D> {
         held.newest_mut().used += len;
         held.last = Header { previous_crc: crc, ..header };
         held.unsynced_since.get_or_insert(batch.at.engine_ms);
+        held.appended_ms = batch.at.engine_ms;
         if self.options.sync == SyncMode::Always {
             self.sync()?;
         } else {
@@ -248,6 +254,28 @@ impl<D: Disk> FileLog<D> {
             held.synced = held.last.position;
         }
         held.unsynced_since = None;
+        Ok(())
+    }
+
+    /// When the manifest is to say that the last batch is durable: soon after the log has come to rest. Until then only
+    /// the batch behind it could show that, and damage to it would look like an end that was never finished.
+    fn prove_due(&self) -> Option<u64> {
+        let held = self.held.as_ref()?;
+        let is_told = held.manifest.proven >= held.last.position || held.synced < held.last.position;
+        // A manifest takes room for a moment.
+        if is_told || self.spares.short() { None } else { Some(held.appended_ms.saturating_add(PROVE_MS)) }
+    }
+
+    fn prove_if_due(&mut self, engine_ms: u64) -> Result<(), LogError> {
+        if self.prove_due().is_none_or(|due| due > engine_ms) {
+            return Ok(());
+        }
+        let Some(held) = &self.held else { return Ok(()) };
+        let manifest = Manifest { proven: held.synced, ..held.manifest };
+        self.write_manifest(&manifest)?;
+        if let Some(held) = &mut self.held {
+            held.manifest = manifest;
+        }
         Ok(())
     }
 
@@ -321,9 +349,9 @@ impl<D: Disk> Log for FileLog<D> {
     fn tend(&mut self, engine_ms: u64) -> Option<u64> {
         self.held.as_ref()?;
         let at = Moment { engine_ms, ..Moment::default() };
-        self.attempt(|log| log.sync_if_due(at))?;
+        self.attempt(|log| log.sync_if_due(at).and_then(|()| log.prove_if_due(engine_ms)))?;
         self.keep_spares(engine_ms);
-        [self.sync_due(), self.spares.due(engine_ms)].into_iter().flatten().min()
+        [self.sync_due(), self.prove_due(), self.spares.due(engine_ms)].into_iter().flatten().min()
     }
 
     fn close(&mut self) {

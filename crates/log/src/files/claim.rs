@@ -106,7 +106,8 @@ impl<D: Disk> FileLog<D> {
             notices,
         };
         let (name, synced) = (name_of(manifest.newest), last.position);
-        let mut held = Held { manifest, segments, older_bytes: 0, file, name, last, synced, unsynced_since: None };
+        let mut held =
+            Held { manifest, segments, older_bytes: 0, file, name, last, synced, unsynced_since: None, appended_ms: 0 };
         held.recount();
         self.held = Some(held);
         self.keep_spares(0);

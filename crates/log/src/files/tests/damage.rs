@@ -49,6 +49,28 @@ fn what_others_keep_in_the_directory_is_left_alone() {
 }
 
 #[test]
+fn once_the_log_has_rested_damage_to_its_last_batch_is_refused_too() {
+    let (disk, newest, from, _) = two_segments();
+    for rests in [false, true] {
+        let disk = disk.copy();
+        let (mut log, claim) = claimed(&disk, options());
+        append(&mut log, claim.epoch, 8..=8);
+        let due = log.tend(8).expect("the manifest does not tell of the last batch");
+        let at = if rests { due } else { due - 1 };
+        let next = log.tend(at);
+        assert_eq!(next, (!rests).then_some(due), "it is told once");
+        drop(log);
+        let end = disk.contents()[&newest].iter().rposition(|byte| *byte != 0).unwrap();
+        assert!(end > from);
+        disk.change(&newest, |bytes| bytes[end] ^= 1);
+        match recovered(&disk) {
+            Ok((claim, _)) => assert!(!rests && claim.tail == 7, "{claim:?}"),
+            Err(error) => assert!(rests && matches!(error, LogError::Damaged { .. }), "{error}"),
+        }
+    }
+}
+
+#[test]
 fn a_torn_tail_is_cut_and_reported_whatever_is_left_of_it() {
     let (whole, newest, from, end) = two_segments();
     for left in from..end {
