@@ -68,6 +68,20 @@ impl<L: Log> Broker<L> {
         }
     }
 
+    /// Finishes in this turn what is to be written anew of the oldest segment, if the disk is short of room: half of it takes
+    /// room and gives none back, and until it does even what makes room might be refused.
+    pub(crate) fn make_room(&mut self) {
+        let oldest = self.stretches.starts.front().copied();
+        while self.commit.log.extent().short && self.may_submit() && self.compaction_due() {
+            self.compact(0);
+            self.submit();
+            self.drop_rewritten();
+            if self.stretches.starts.front().copied() != oldest {
+                return;
+            }
+        }
+    }
+
     /// Lets go of the oldest segment, if all that lives of it is durable elsewhere.
     pub(crate) fn drop_rewritten(&mut self) {
         if self.stretches.rewritten.is_none_or(|position| position > self.commit.durable()) {

@@ -156,8 +156,7 @@ impl<L: Log> Broker<L> {
     /// Submits what was decided, if no batch is in flight; else it goes on filling the next.
     pub(crate) fn commit(&mut self) {
         self.commit.poll();
-        let free = !self.commit.in_flight() && self.commit.failure().is_none() && self.stop != Stop::Hurried;
-        if free && !self.replaying() {
+        if self.may_submit() && self.stop != Stop::Hurried && !self.replaying() {
             let decided_bytes = self.engine.records().len();
             // What is written anew goes along, unless the batch might become too long for a segment.
             let is_long = decided_bytes > self.batch_bytes_max();
@@ -165,17 +164,22 @@ impl<L: Log> Broker<L> {
                 self.compact(decided_bytes);
             }
             self.submit();
-            if is_long && !self.commit.in_flight() && self.commit.failure().is_none() {
+            if is_long && self.may_submit() {
                 self.compact(decided_bytes);
                 self.submit();
             }
+            self.make_room();
         }
         self.drop_rewritten();
         self.commit.notice_trouble();
     }
 
+    pub(crate) fn may_submit(&self) -> bool {
+        !self.commit.in_flight() && self.commit.failure().is_none()
+    }
+
     /// Submits a batch, if there is something to tell: records, or that the clocks have moved apart.
-    fn submit(&mut self) {
+    pub(crate) fn submit(&mut self) {
         let at = self.moment();
         if self.engine.records().is_empty() && !self.commit.stepped(at) {
             return;
