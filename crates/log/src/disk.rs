@@ -32,6 +32,13 @@ pub trait Disk {
     /// If it cannot be renamed.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
 
+    /// Exchanges the names of two files, at once: at every moment, and after a power cut, each name is that of one of the
+    /// two. Where a system cannot do that, `one` gets the name `other`, as by [`Disk::rename`].
+    ///
+    /// # Errors
+    /// If neither could be done.
+    fn exchange(&mut self, one: &str, other: &str) -> io::Result<()>;
+
     /// Removes a file.
     ///
     /// # Errors

@@ -14,37 +14,41 @@ pub struct Loss {
     pub to: Position,
     /// How many batches are unreadable. Some between the first and the last may be whole.
     pub batches: u64,
-    /// How many bytes they take.
+    /// How many bytes they take, as far as they are there.
     pub bytes: u64,
+    /// Whether there may be more of them than anybody knows.
+    pub at_least: bool,
 }
 
 impl Loss {
     /// This and another loss together.
     #[must_use]
     pub fn and(self, other: Loss) -> Loss {
+        let (bytes, at_least) = (self.bytes + other.bytes, self.at_least || other.at_least);
         if self.batches == 0 {
-            return Loss { bytes: self.bytes + other.bytes, ..other };
+            return Loss { bytes, at_least, ..other };
         }
         if other.batches == 0 {
-            return Loss { bytes: self.bytes + other.bytes, ..self };
+            return Loss { bytes, at_least, ..self };
         }
-        Loss {
-            from: self.from.min(other.from),
-            to: self.to.max(other.to),
-            batches: self.batches + other.batches,
-            bytes: self.bytes + other.bytes,
-        }
+        let (from, to) = (self.from.min(other.from), self.to.max(other.to));
+        Loss { from, to, batches: self.batches + other.batches, bytes, at_least }
     }
 }
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Loss { from, to, batches, bytes } = self;
+        let Loss { from, to, batches, bytes, at_least } = self;
+        let more = if *at_least { "at least " } else { "" };
         match batches {
-            0 => write!(f, "no batch is unreadable"),
-            1 => write!(f, "batch {from} is unreadable ({bytes} bytes)"),
-            _ if to - from + 1 == *batches => write!(f, "batches {from} to {to} are unreadable ({bytes} bytes)"),
-            _ => write!(f, "{batches} batches between {from} and {to} are unreadable ({bytes} bytes)"),
+            0 => return write!(f, "no batch is unreadable"),
+            1 => write!(f, "{more}batch {from} is unreadable")?,
+            _ if to - from + 1 == *batches => write!(f, "{more}batches {from} to {to} are unreadable")?,
+            _ => write!(f, "{more}{batches} batches between {from} and {to} are unreadable")?,
+        }
+        match bytes {
+            0 => Ok(()),
+            bytes => write!(f, " ({bytes} bytes)"),
         }
     }
 }
@@ -258,21 +262,24 @@ mod tests {
     #[test]
     fn losses_add_up() {
         let none = Loss::default();
-        let one = Loss { from: 7, to: 7, batches: 1, bytes: 10 };
-        let two = Loss { from: 3, to: 4, batches: 2, bytes: 5 };
+        let one = Loss { from: 7, to: 7, batches: 1, bytes: 10, at_least: false };
+        let two = Loss { from: 3, to: 4, batches: 2, bytes: 5, at_least: false };
         assert_eq!(none.and(one), one);
         assert_eq!(one.and(none), one);
-        assert_eq!(one.and(two), Loss { from: 3, to: 7, batches: 3, bytes: 15 });
+        assert_eq!(one.and(two), Loss { from: 3, to: 7, batches: 3, bytes: 15, at_least: false });
         assert_eq!(one.to_string(), "batch 7 is unreadable (10 bytes)");
         assert_eq!(two.to_string(), "batches 3 to 4 are unreadable (5 bytes)");
         assert_eq!(one.and(two).to_string(), "3 batches between 3 and 7 are unreadable (15 bytes)");
+        let missing = Loss { bytes: 0, at_least: true, ..one };
+        assert_eq!(missing.to_string(), "at least batch 7 is unreadable");
+        assert!(two.and(missing).at_least && missing.and(two).at_least && none.and(missing).at_least);
     }
 
     #[test]
     fn a_message_names_the_file_and_what_to_do() {
         let file = || "a.log".to_string();
         let full = io::Error::from(io::ErrorKind::StorageFull);
-        let loss = Loss { from: 7, to: 7, batches: 1, bytes: 10 };
+        let loss = Loss { from: 7, to: 7, batches: 1, bytes: 10, at_least: false };
         let errors = [
             LogError::Damaged { file: file(), offset: 4096, damage: Damage::Payload, loss },
             LogError::SegmentHeader { file: file(), why: "does not match its checksum".into() },

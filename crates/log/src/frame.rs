@@ -16,6 +16,10 @@ use crate::log::{Batch, Moment, Position};
 /// CRC is that of the salt and of all that follows the CRC itself.
 pub const FRAME_HEADER_BYTES: usize = 80;
 
+/// Positions, epochs and segments' ids never come near this: a server that wrote a million batches a second would need a
+/// hundred thousand years. What says more was not written by one, and would only overflow something.
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
+
 /// What a frame's header says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
@@ -27,6 +31,13 @@ pub struct Header {
     pub proven: Position,
     /// The header CRC of the frame before this one. A header holds its payload's CRC, so this stands for all of it.
     pub previous_crc: u32,
+}
+
+impl Header {
+    /// Whether a server can have written it: a batch comes behind all that it proves.
+    fn is_possible(&self) -> bool {
+        (1..NUMBER_MAX).contains(&self.position) && self.proven < self.position && self.epoch < NUMBER_MAX
+    }
 }
 
 /// A frame that was read.
@@ -51,6 +62,8 @@ pub enum Damage {
     NoFrame,
     /// Its header's checksum is wrong.
     Header,
+    /// Its header says what cannot be.
+    Impossible,
     /// Its payload's checksum is wrong.
     Payload,
     /// It is not the next one.
@@ -72,6 +85,7 @@ impl fmt::Display for Damage {
             Damage::Cut => write!(f, "the batch is cut off"),
             Damage::NoFrame => write!(f, "no batch begins here"),
             Damage::Header => write!(f, "the batch's header does not match its checksum"),
+            Damage::Impossible => write!(f, "the batch's header says what cannot be"),
             Damage::Payload => write!(f, "the batch's payload does not match its checksum"),
             Damage::Position { expected, found } => write!(f, "expected batch {expected}, found batch {found}"),
             Damage::Chain => write!(f, "the batch does not follow from the one before it"),
@@ -122,7 +136,8 @@ pub(crate) fn peek(bytes: &[u8], salt: u64) -> Option<(Header, usize)> {
     }
     let (_, previous_crc, payload_len) = (fields.u32(), fields.u32(), fields.u32());
     let header = Header { position: fields.u64(), proven: fields.u64(), epoch: fields.u64(), previous_crc };
-    Some((header, FRAME_HEADER_BYTES + payload_len as usize))
+    let is_possible = header.is_possible();
+    is_possible.then_some((header, FRAME_HEADER_BYTES + payload_len as usize))
 }
 
 /// Reads the frame at the front of `bytes`. Whether it is the right one is for [`follows`] to say.
@@ -139,13 +154,16 @@ pub(crate) fn decode(bytes: &[u8], salt: u64) -> Result<Frame<'_>, Damage> {
         return Err(Damage::Header);
     }
     let (position, proven, epoch) = (fields.u64(), fields.u64(), fields.u64());
+    let header = Header { epoch, position, proven, previous_crc };
+    if !header.is_possible() {
+        return Err(Damage::Impossible);
+    }
     let (engine_ms, wall_ms) = (fields.u64(), fields.u64().cast_signed());
     let at = Moment { engine_ms, wall_ms, boot_ms: fields.u64(), boot: fields.u64() };
     let payload = usize::try_from(payload_len).ok().and_then(|len| rest.get(..len)).ok_or(Damage::Cut)?;
     if payload_crc != crc32c(payload) {
         return Err(Damage::Payload);
     }
-    let header = Header { epoch, position, proven, previous_crc };
     let batch = Batch { at, payload };
     Ok(Frame { header, batch, crc, len: FRAME_HEADER_BYTES + payload.len() })
 }

@@ -102,7 +102,7 @@ fn walk<'a>(
             .and_then(|frame| frame::follows(&frame, &previous).map(|()| frame))
             .map_err(|damage| {
                 let from = previous.position + 1;
-                let loss = Loss { from, to: from, batches: 1, bytes: (bytes.len() - offset) as u64 };
+                let loss = Loss { from, to: from, batches: 1, bytes: (bytes.len() - offset) as u64, at_least: false };
                 LogError::Damaged { file: String::new(), offset: offset as u64, damage, loss }
             })?;
         if !each(offset, &frame) {

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use jobyard_log::{Disk, DiskFile, ReadDisk};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, CWD, RenameFlags, access, renameat_with};
+use rustix::io::Errno;
 
 use prepare::Preparing;
 
@@ -118,6 +119,16 @@ impl Disk for OsDisk {
         fs::rename(self.path.join(from), self.path.join(to))
     }
 
+    fn exchange(&mut self, one: &str, other: &str) -> io::Result<()> {
+        let (one, other) = (self.path.join(one), self.path.join(other));
+        match renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(()),
+            // Neither every system nor every file system can.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::rename(one, other),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn remove(&mut self, name: &str) -> io::Result<()> {
         fs::remove_file(self.path.join(name))
     }
@@ -210,7 +221,9 @@ impl ReadDisk for OsDirectory {
     }
 
     fn open_to_read(&mut self, name: &str) -> io::Result<OsFile> {
-        File::open(self.path.join(name)).map(OsFile)
+        let file = File::open(self.path.join(name))?;
+        // To read from one would be an error of its own, later.
+        if file.metadata()?.is_dir() { Err(ErrorKind::IsADirectory.into()) } else { Ok(OsFile(file)) }
     }
 }
 

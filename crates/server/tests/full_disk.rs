@@ -4,6 +4,11 @@
 mod support;
 
 use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use support::storage::{Mount, add, remove, said, serve, state};
 use support::{Peer, Server, until};
@@ -63,6 +68,64 @@ fn jobs_are_refused_until_others_are_gone() {
     let mut client = server.connect();
     assert_eq!(state(&mut client, 1000, "again"), Some(0));
     assert_eq!(state(&mut client, 1, &body(1)), None);
+    server.stop();
+}
+
+/// Someone else, who takes every block that is given back.
+struct Glutton {
+    path: std::path::PathBuf,
+    full: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Glutton {
+    fn begin(path: &Path) -> Glutton {
+        let [full, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let mut file = fs::File::create(path).unwrap();
+        let thread = std::thread::spawn({
+            let (full, stop) = (Arc::clone(&full), Arc::clone(&stop));
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    if file.write(&[1; 4096]).is_err() {
+                        full.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        let glutton = Glutton { path: path.to_owned(), full, stop, thread: Some(thread) };
+        until("the disk is full", || glutton.full.load(Ordering::Relaxed));
+        glutton
+    }
+
+    fn end(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        fs::remove_file(&self.path).unwrap();
+    }
+}
+
+#[test]
+fn what_is_there_can_be_finished_although_others_take_every_block_there_is() {
+    let mount = Mount::tmpfs("size=8m");
+    let data = mount.path().join("data");
+    let server = serve(&data);
+    let mut client = server.connect();
+    let jobs = 300;
+    assert!((1..=jobs).all(|job| add(&mut client, job, &body(job))));
+    let glutton = Glutton::begin(&mount.path().join("glutton"));
+    until("jobs are refused", || !add(&mut client, 1000, &body(1000)) || !remove(&mut client, 1000));
+    // A start needs no block more, after a kill or after a stop.
+    server.kill();
+    let server = serve(&data);
+    server.stop();
+    let server = serve(&data);
+    let mut client = server.connect();
+    for job in 1..=jobs {
+        assert!(remove(&mut client, job), "job {job} of {jobs}");
+    }
+    glutton.end();
+    until("jobs are taken again", || add(&mut client, 1001, "again"));
     server.stop();
 }
 

@@ -52,7 +52,7 @@ pub struct Counts {
     pub written_bytes: u64,
     /// Files synced.
     pub syncs: u64,
-    /// Files renamed.
+    /// Files renamed, and pairs whose names were exchanged.
     pub renames: u64,
     /// Files removed.
     pub removes: u64,
@@ -227,7 +227,7 @@ impl Machine {
                 counts.written_bytes += bytes.len() as u64;
             }
             Operation::Sync { .. } => counts.syncs += 1,
-            Operation::Rename { .. } => counts.renames += 1,
+            Operation::Rename { .. } | Operation::Exchange { .. } => counts.renames += 1,
             Operation::Remove { .. } => counts.removes += 1,
             Operation::SyncDirectory => counts.directory_syncs += 1,
             Operation::Prepare { .. } => counts.prepares += 1,
@@ -353,6 +353,15 @@ impl Disk for SimDisk {
         machine.attempt("rename")?;
         machine.find(from)?;
         machine.happens(Operation::Rename { from: from.to_owned(), to: to.to_owned() });
+        Ok(())
+    }
+
+    fn exchange(&mut self, one: &str, other: &str) -> io::Result<()> {
+        let mut machine = self.machine();
+        machine.attempt("exchange")?;
+        machine.find(one)?;
+        machine.find(other)?;
+        machine.happens(Operation::Exchange { one: one.to_owned(), other: other.to_owned() });
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use super::segment::{
 use super::spares::Spare;
 use super::tail::{self, End};
 use super::{FileLog, Held, Segment, volume};
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::frame::{self, Header};
 use crate::log::Claim;
@@ -81,7 +81,7 @@ impl<D: Disk> FileLog<D> {
         // Up to here nothing was touched, so that whoever is refused finds all as it was. What is half made goes before
         // anything needs its room.
         self.remove_half_made()?;
-        self.find_spares()?;
+        self.find_spares(&header)?;
         self.tidy(&found)?;
         let (last, used) = (end.last, end.used);
         notices.extend(end.cut.as_ref().map(ToString::to_string));
@@ -162,6 +162,12 @@ impl<D: Disk> FileLog<D> {
         };
         let name = name_of(header.id);
         match copied {
+            Ok((file, copy_name)) if spare_number_of(&copy_name).is_some() => {
+                volume::exchange(&mut self.disk, &copy_name, &name)?;
+                volume::sync_directory(&mut self.disk)?;
+                self.keep_room_of(&copy_name, end)?;
+                Ok((file, header, bytes))
+            }
             Ok((file, copy_name)) => {
                 volume::rename(&mut self.disk, &copy_name, &name)?;
                 volume::sync_directory(&mut self.disk)?;
@@ -176,6 +182,17 @@ impl<D: Disk> FileLog<D> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The segment that was copied to a spare becomes one: were it let go of, others might take its room.
+    fn keep_room_of(&mut self, name: &str, end: &End<D::File>) -> Result<(), LogError> {
+        let Some(mut file) = volume::open_if_there(&mut self.disk, name)? else { return Ok(()) };
+        let recycled = end.cut.is_none();
+        if !recycled {
+            empty(&mut file, name, end.bytes)?;
+        }
+        self.spares.add(Spare { name: name.to_owned(), recycled });
+        Ok(())
     }
 
     fn copy_to_new(
@@ -202,17 +219,22 @@ impl<D: Disk> FileLog<D> {
     }
 
     /// Takes note of the spares that are there; those that do not fit go.
-    fn find_spares(&mut self) -> Result<(), LogError> {
+    fn find_spares(&mut self, newest: &SegmentHeader) -> Result<(), LogError> {
         let names = volume::names(&self.disk)?;
         let numbers: Vec<u64> = names.iter().filter_map(|name| spare_number_of(name)).collect();
         self.spares.reset(numbers.iter().max().map_or(1, |max| max.saturating_add(1)));
         for name in names.into_iter().filter(|name| spare_number_of(name).is_some()) {
-            let file = volume::open(&mut self.disk, &name)?;
-            if volume::bytes(&file, &name)? == self.options.segment_bytes && self.spares.wants_old() {
-                self.spares.add(Spare { name, recycled: true });
-            } else {
+            let mut file = volume::open(&mut self.disk, &name)?;
+            let bytes = volume::bytes(&file, &name)?;
+            if bytes != self.options.segment_bytes || !self.spares.wants_old() {
                 volume::remove(&mut self.disk, &name)?;
+                continue;
             }
+            let recycled = segment::is_before(&file, &name, newest)?;
+            if !recycled {
+                empty(&mut file, &name, bytes)?;
+            }
+            self.spares.add(Spare { name, recycled });
         }
         Ok(())
     }
@@ -244,7 +266,14 @@ impl<D: Disk> FileLog<D> {
 fn is_half_made(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(".new") else { return false };
     let whole = format!("{stem}.log");
-    stem == "manifest" || id_of(&whole).is_some() || spare_number_of(&whole).is_some()
+    id_of(&whole).is_some() || spare_number_of(&whole).is_some()
+}
+
+/// Fills a spare with zeros whose frames might be taken for some that are still to come. Its room is kept: there may be no
+/// other.
+fn empty<F: DiskFile>(file: &mut F, name: &str, bytes: u64) -> Result<(), LogError> {
+    volume::write_zeros(file, name, 0, bytes)?;
+    volume::sync(file, name)
 }
 
 fn missing_is_fine(error: LogError) -> Result<(), LogError> {
@@ -255,13 +284,7 @@ fn missing_is_fine(error: LogError) -> Result<(), LogError> {
 }
 
 /// Writes a segment's header and frames, and zeros behind them, and syncs all that.
-fn copy<F: crate::disk::DiskFile>(
-    mut to: F,
-    name: &str,
-    end: &End<F>,
-    header: SegmentHeader,
-    bytes: u64,
-) -> Result<F, LogError> {
+fn copy<F: DiskFile>(mut to: F, name: &str, end: &End<F>, header: SegmentHeader, bytes: u64) -> Result<F, LogError> {
     const PORTION_BYTES: u64 = 1024 * 1024;
     header.write(&mut to, name)?;
     let mut portion = vec![0; usize::try_from(PORTION_BYTES.min(end.used)).unwrap_or(0)];

@@ -7,14 +7,20 @@ use crc32c::crc32c;
 use super::volume::{self, ReadDisk};
 use crate::disk::Disk;
 use crate::error::LogError;
+use crate::frame::NUMBER_MAX;
 use crate::log::Position;
 
 /// The file it is in.
 pub(crate) const NAME: &str = "manifest";
-/// The file in which the next one is made.
-const NEW_NAME: &str = "manifest.new";
+/// The file in which the next one is made. Between two it is the one before: its room is kept, so that a disk which others
+/// have filled to the last block still takes the next.
+pub(crate) const NEW_NAME: &str = "manifest.new";
+/// How long the file is: longer than any text, and never longer than what a disk writes whole.
+const FILE_BYTES: usize = 512;
 /// Longer than any manifest: a file that is longer is none.
 const BYTES_MAX: u64 = 4096;
+/// How often one that cannot be trusted is read, while a server may be writing the next one to the same room.
+const READS: u32 = 3;
 
 /// What is the log, and what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +62,8 @@ impl Manifest {
     /// Reads it from text. That the last line is the checksum, and the second the format, holds for every format there will
     /// be: of one that is not known no more is read.
     pub(crate) fn from_text(text: &[u8], format_known: u32) -> Result<Manifest, LogError> {
-        let text = std::str::from_utf8(text).map_err(|_| untrusted("it is not text"))?;
+        let used = text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let text = std::str::from_utf8(&text[..used]).map_err(|_| untrusted("it is not text"))?;
         let crc_at = text.rfind("crc ").ok_or_else(|| untrusted("its last line is not a checksum"))?;
         let (before, crc) = text.split_at(crc_at);
         if crc != format!("crc {:08x}\n", crc32c(before.as_bytes())) {
@@ -71,7 +78,8 @@ impl Manifest {
             return Err(LogError::FormatNewer { found: format, known: format_known });
         }
         let salt = u64::from_str_radix(lines.value("salt")?, 16).map_err(|_| untrusted("its salt is no number"))?;
-        let (epoch, first, newest) = (lines.number("epoch")?, lines.number("first")?, lines.number("newest")?);
+        let (epoch, first, newest): (u64, u64, u64) =
+            (lines.number("epoch")?, lines.number("first")?, lines.number("newest")?);
         let proven = lines.number("proven")?;
         let clean = match lines.value("clean")? {
             "yes" => true,
@@ -79,7 +87,9 @@ impl Manifest {
             _ => return Err(untrusted("\"clean\" is neither yes nor no")),
         };
         let damaged = lines.range("damaged")?;
-        if lines.0.next().is_some() || first == 0 || first > newest || salt == 0 {
+        let is_known = lines.0.next().is_none();
+        let is_possible = first > 0 && first <= newest && newest.max(epoch).max(proven) < NUMBER_MAX;
+        if !is_known || !is_possible || salt == 0 || damaged.is_some_and(|(from, to)| from > to || to >= first) {
             return Err(untrusted("it says what cannot be"));
         }
         Ok(Manifest { format, salt, epoch, first, newest, proven, clean, damaged })
@@ -87,6 +97,16 @@ impl Manifest {
 
     /// Reads it from its file, if there is one.
     pub(crate) fn read<D: ReadDisk>(disk: &mut D, format_known: u32) -> Result<Option<Manifest>, LogError> {
+        let mut reads = 1;
+        loop {
+            match Manifest::read_once(disk, format_known) {
+                Err(LogError::Manifest { .. }) if reads < READS => reads += 1,
+                read => return read,
+            }
+        }
+    }
+
+    fn read_once<D: ReadDisk>(disk: &mut D, format_known: u32) -> Result<Option<Manifest>, LogError> {
         let Some(file) = volume::open_if_there(disk, NAME)? else {
             return Ok(None);
         };
@@ -99,10 +119,20 @@ impl Manifest {
 
     /// Makes it the one that counts, durably.
     pub(crate) fn write<D: Disk>(&self, disk: &mut D) -> Result<(), LogError> {
-        let mut file = volume::create(disk, NEW_NAME)?;
-        volume::write(&mut file, NEW_NAME, 0, self.to_text().as_bytes())?;
+        let there = volume::open_if_there(disk, NAME)?.is_some();
+        let mut file = match volume::open_if_there(disk, NEW_NAME)? {
+            Some(file) if volume::bytes(&file, NEW_NAME)? <= FILE_BYTES as u64 => file,
+            _ => volume::create(disk, NEW_NAME)?,
+        };
+        let mut text = self.to_text().into_bytes();
+        text.resize(FILE_BYTES, 0);
+        volume::write(&mut file, NEW_NAME, 0, &text)?;
         volume::sync(&mut file, NEW_NAME)?;
-        volume::rename(disk, NEW_NAME, NAME)?;
+        if there {
+            volume::exchange(disk, NEW_NAME, NAME)?;
+        } else {
+            volume::rename(disk, NEW_NAME, NAME)?;
+        }
         volume::sync_directory(disk)
     }
 }
@@ -184,6 +214,11 @@ mod tests {
             Manifest { salt: 0, ..manifest() },
             Manifest { first: 0, ..manifest() },
             Manifest { first: 5, ..manifest() },
+            Manifest { newest: u64::MAX, ..manifest() },
+            Manifest { epoch: u64::MAX, ..manifest() },
+            Manifest { proven: u64::MAX, ..manifest() },
+            Manifest { damaged: Some((2, 1)), ..manifest() },
+            Manifest { damaged: Some((1, 3)), ..manifest() },
         ];
         for manifest in impossible {
             assert!(Manifest::from_text(manifest.to_text().as_bytes(), 1).is_err(), "{manifest:?}");

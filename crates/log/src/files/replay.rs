@@ -94,5 +94,5 @@ fn read_on<D: Disk>(
 
 fn damaged(file: String, offset: u64, damage: Damage, previous: &Header) -> LogError {
     let from = previous.position + 1;
-    LogError::Damaged { file, offset, damage, loss: Loss { from, to: from, batches: 1, bytes: 0 } }
+    LogError::Damaged { file, offset, damage, loss: Loss { from, to: from, batches: 1, bytes: 0, at_least: false } }
 }

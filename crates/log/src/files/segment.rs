@@ -6,7 +6,7 @@ use super::format::CURRENT;
 use super::volume::{self, ReadDisk, ReadFile};
 use crate::disk::DiskFile;
 use crate::error::LogError;
-use crate::frame::{Damage, Fields, Header};
+use crate::frame::{Damage, Fields, Header, NUMBER_MAX};
 use crate::log::Position;
 
 /// Bytes before a segment's first frame: one block of every disk there is, so that no frame shares it.
@@ -99,7 +99,7 @@ impl SegmentHeader {
         }
         let (format, recycled) = (fields.u32(), fields.u32() != 0);
         let (salt, id, first, epoch_before) = (fields.u64(), fields.u64(), fields.u64(), fields.u64());
-        if first == 0 {
+        if first == 0 || [id, first, epoch_before].iter().any(|number| *number >= NUMBER_MAX) {
             return Err("has a header that says what cannot be");
         }
         Ok(SegmentHeader { format, salt, id, first, epoch_before, crc_before: fields.u32(), recycled })
@@ -143,16 +143,36 @@ fn wrong(file: &str, why: &str) -> LogError {
     LogError::SegmentHeader { file: file.into(), why: why.into() }
 }
 
+/// Opens a segment's file, whatever it holds.
+pub(crate) fn open_file<D: ReadDisk>(disk: &mut D, id: u64) -> Result<D::File, LogError> {
+    let file = name_of(id);
+    match volume::open_if_there(disk, &file) {
+        Ok(there) => there.ok_or(LogError::MissingSegment { file }),
+        Err(LogError::Disk { kind: std::io::ErrorKind::IsADirectory, .. }) => Err(wrong(&file, "is a directory")),
+        Err(error) => Err(error),
+    }
+}
+
 /// Opens a segment of the log and checks that it is the right one.
 pub(crate) fn open<D: ReadDisk>(
     disk: &mut D,
     (format, salt, id): (u32, u64, u64),
 ) -> Result<(D::File, SegmentHeader), LogError> {
-    let name = name_of(id);
-    let file = volume::open_if_there(disk, &name)?.ok_or(LogError::MissingSegment { file: name.clone() })?;
+    let (name, file) = (name_of(id), open_file(disk, id)?);
     let header = SegmentHeader::read(&file, &name)?;
     header.check(format, salt, id)?;
     Ok((file, header))
+}
+
+/// Whether a spare can hold nothing but frames from before this segment: its first block is zeros, or the header of a segment
+/// of the same log that came before. Those of a later time are there if a backup was restored beside them.
+pub(crate) fn is_before<F: ReadFile>(spare: &F, name: &str, newest: &SegmentHeader) -> Result<bool, LogError> {
+    let mut block = [0; HEADER_LEN];
+    let there = volume::read(spare, name, 0, &mut block)?;
+    Ok(match SegmentHeader::from_block(&block[..there]) {
+        Ok(header) => header.salt == newest.salt && header.first < newest.first,
+        Err(_) => block.iter().all(|byte| *byte == 0),
+    })
 }
 
 /// The name of a segment's file.

@@ -171,7 +171,7 @@ fn loss_of(proven: Position, seen: &Behind, rest: &[u8], place: &Place) -> Loss 
         Some((position, at)) => (position - 1, at),
         None => (proven, written_bytes(rest)),
     };
-    Loss { from, to, batches: to - from + 1, bytes: bytes as u64 }
+    Loss { from, to, batches: to - from + 1, bytes: bytes as u64, at_least: false }
 }
 
 /// Up to where something was written, if the file held zeros before.

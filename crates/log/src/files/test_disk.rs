@@ -32,6 +32,8 @@ pub(super) struct State {
     pub write_bytes_max: usize,
     /// How many bytes there may be in all files together.
     pub room: usize,
+    /// Whether others take at once whatever is given back.
+    pub greedy: bool,
     /// Syncs of files.
     pub syncs: usize,
     /// How many bytes were read.
@@ -64,6 +66,7 @@ impl TestDisk {
             unreadable: None,
             write_bytes_max: usize::MAX,
             room: usize::MAX,
+            greedy: false,
             syncs: 0,
             read_bytes: 0,
             slow: false,
@@ -183,7 +186,7 @@ impl TestDisk {
     fn free(&self) -> usize {
         let state = self.0.borrow();
         let used: usize = state.files.values().map(|bytes| bytes.borrow().len()).sum();
-        state.room.saturating_sub(used)
+        if state.greedy { 0 } else { state.room.saturating_sub(used) }
     }
 
     fn file(&self, name: &str) -> io::Result<Bytes> {
@@ -217,6 +220,17 @@ impl Disk for TestDisk {
         let mut state = self.0.borrow_mut();
         state.files.remove(from);
         state.files.insert(to.into(), bytes);
+        drop(state);
+        self.changed();
+        end
+    }
+
+    fn exchange(&mut self, one: &str, other: &str) -> io::Result<()> {
+        let end = self.step()?;
+        let (bytes, other_bytes) = (self.file(one)?, self.file(other)?);
+        let mut state = self.0.borrow_mut();
+        state.files.insert(one.into(), other_bytes);
+        state.files.insert(other.into(), bytes);
         drop(state);
         self.changed();
         end

@@ -91,6 +91,10 @@ pub(crate) fn rename<D: Disk>(disk: &mut D, from: &str, to: &str) -> Result<(), 
     disk.rename(from, to).map_err(|error| LogError::disk(Doing::Rename { from: from.into() }, to, &error))
 }
 
+pub(crate) fn exchange<D: Disk>(disk: &mut D, one: &str, other: &str) -> Result<(), LogError> {
+    disk.exchange(one, other).map_err(|error| LogError::disk(Doing::Rename { from: one.into() }, other, &error))
+}
+
 pub(crate) fn remove<D: Disk>(disk: &mut D, name: &str) -> Result<(), LogError> {
     disk.remove(name).map_err(|error| LogError::disk(Doing::Remove, name, &error))
 }

@@ -61,6 +61,20 @@ fn a_missing_directory_is_made_for_its_owner_alone() {
 }
 
 #[test]
+fn names_are_exchanged() {
+    let place = Place::new();
+    let mut disk = place.disk();
+    for name in ["a", "b"] {
+        disk.create(name).unwrap().write_at(0, name.as_bytes()).unwrap();
+    }
+    disk.exchange("a", "b").unwrap();
+    let held = |name: &str| fs::read_to_string(place.data().join(name)).unwrap();
+    assert_eq!((held("a").as_str(), held("b").as_str()), ("b", "a"));
+    assert!(disk.exchange("a", "nothing").is_err());
+    assert_eq!(names(&disk), ["a", "b"]);
+}
+
+#[test]
 fn a_file_named_without_its_directory_is_refused() {
     // As `--data jobs` names one.
     let file = Path::new("Cargo.toml");

@@ -42,6 +42,13 @@ pub enum Operation {
         /// Its new one.
         to: String,
     },
+    /// Two files exchanged their names.
+    Exchange {
+        /// The one name.
+        one: String,
+        /// The other.
+        other: String,
+    },
     /// A file was removed.
     Remove {
         /// Its name.
@@ -69,7 +76,7 @@ pub enum Operation {
 
 impl Operation {
     /// What kinds of operations there are, by name, in the order of [`Operation::kind`].
-    pub const KINDS: [&str; 9] = [
+    pub const KINDS: [&str; 10] = [
         "create",
         "write",
         "sync",
@@ -79,6 +86,7 @@ impl Operation {
         "sync of the directory",
         "prepare",
         "end of prepare",
+        "exchange",
     ];
 
     /// Which of [`Operation::KINDS`] this is.
@@ -90,6 +98,7 @@ impl Operation {
             Operation::Sync { .. } => 2,
             Operation::SyncFailed { .. } => 3,
             Operation::Rename { .. } => 4,
+            Operation::Exchange { .. } => 9,
             Operation::Remove { .. } => 5,
             Operation::SyncDirectory => 6,
             Operation::Prepare { .. } => 7,

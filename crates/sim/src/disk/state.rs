@@ -56,6 +56,7 @@ pub(super) enum Changed {
 pub(super) enum Renaming {
     Created { name: String, file: FileId },
     Renamed { from: String, to: String },
+    Exchanged { one: String, other: String },
     Removed { name: String },
 }
 
@@ -80,6 +81,10 @@ impl State {
             Operation::Rename { from, to } => {
                 self.renamings.push(Renaming::Renamed { from: from.clone(), to: to.clone() });
                 rename(&mut self.names, from, to);
+            }
+            Operation::Exchange { one, other } => {
+                self.renamings.push(Renaming::Exchanged { one: one.clone(), other: other.clone() });
+                exchange(&mut self.names, one, other);
             }
             Operation::Remove { name } => {
                 self.renamings.push(Renaming::Removed { name: name.clone() });
@@ -196,6 +201,7 @@ impl Renaming {
         let (one, other) = match self {
             Renaming::Created { name, .. } | Renaming::Removed { name } => (name, None),
             Renaming::Renamed { from, to } => (from, Some(to)),
+            Renaming::Exchanged { one, other } => (one, Some(other)),
         };
         std::iter::once(one).chain(other).map(String::as_str)
     }
@@ -206,6 +212,7 @@ impl Renaming {
                 names.insert(name.clone(), *file);
             }
             Renaming::Renamed { from, to } => rename(names, from, to),
+            Renaming::Exchanged { one, other } => exchange(names, one, other),
             Renaming::Removed { name } => {
                 names.remove(name);
             }
@@ -216,6 +223,13 @@ impl Renaming {
 fn rename(names: &mut BTreeMap<String, FileId>, from: &str, to: &str) {
     if let Some(file) = names.remove(from) {
         names.insert(to.to_owned(), file);
+    }
+}
+
+fn exchange(names: &mut BTreeMap<String, FileId>, one: &str, other: &str) {
+    if let (Some(&first), Some(&second)) = (names.get(one), names.get(other)) {
+        names.insert(one.to_owned(), second);
+        names.insert(other.to_owned(), first);
     }
 }
 

@@ -170,6 +170,20 @@ fn each_name_is_or_is_not_but_none_without_what_it_follows_from() {
 }
 
 #[test]
+fn names_are_exchanged_both_or_neither() {
+    let (mut disk, _) = disk(1);
+    disk.create("n").unwrap().write_at(0, &[b'n'; 512]).unwrap();
+    disk.sync_directory().unwrap();
+    disk.exchange("n", "a").unwrap();
+    let outcome = |image: &Image| format!("{}{}", sectors(&image["a"]), sectors(&image["n"]));
+    let outcomes: BTreeSet<_> = (0..50).map(|seed| outcome(&disk.crash(Crash::Names(seed)))).collect();
+    assert_eq!(outcomes, ["no", "on"].map(str::to_owned).into());
+    disk.sync_directory().unwrap();
+    assert_eq!(outcome(&disk.crash(Crash::NamesLost)), "no");
+    assert!(disk.exchange("a", "nothing").is_err());
+}
+
+#[test]
 fn a_removed_file_may_come_back_with_what_was_written_since() {
     let (mut disk, mut file) = disk(1);
     disk.rename("a", "b").unwrap();

@@ -105,7 +105,9 @@ impl Cutter<'_> {
         let mut seen = BTreeSet::new();
         let mut last = None;
         for operations in 0.. {
-            if splitmix(&mut (operations as u64)).is_multiple_of(self.share.places) {
+            // A share of all places, and the first of each kind: some operations are rare.
+            let is_first = last.is_some_and(|kind| !self.tally.operations.contains_key(&kind));
+            if is_first || splitmix(&mut (operations as u64)).is_multiple_of(self.share.places) {
                 self.tally.boundaries += 1;
                 last.into_iter().for_each(|kind| *self.tally.operations.entry(kind).or_default() += 1);
                 self.cut_here(&walk, operations, &mut seen);

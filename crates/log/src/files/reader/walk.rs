@@ -1,13 +1,13 @@
 //! The steps of a reader: from frame to frame, over what is damaged, from segment to segment.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::{Entry, Found, Hole, SegmentFacts};
 use crate::error::{LogError, Loss};
 use crate::files::format::{CURRENT, Format, known};
 use crate::files::manifest::Manifest;
 use crate::files::scan::Scan;
-use crate::files::segment::{HEADER_BYTES, SegmentHeader, id_of, name_of};
+use crate::files::segment::{self, HEADER_BYTES, SegmentHeader, id_of, name_of};
 use crate::files::tail::{self, Cut, Place, Verdict};
 use crate::files::volume::{self, ReadDisk, ReadFile};
 use crate::frame::{self, Damage, Frame, Header};
@@ -75,7 +75,7 @@ impl<F: ReadFile> Walk<F> {
             Err(error) => Err(error),
         };
         let mut ids: Vec<u64> = match &manifest {
-            Ok(manifest) => (manifest.first..=manifest.newest).collect(),
+            Ok(manifest) => ids_to_read(manifest, &volume::names(disk)?),
             Err(_) => volume::names(disk)?.iter().filter_map(|name| id_of(name)).collect(),
         };
         ids.sort_unstable_by(|a, b| b.cmp(a));
@@ -160,15 +160,20 @@ impl<F: ReadFile> Walk<F> {
     /// Begins with the next segment.
     fn begin_segment<D: ReadDisk<File = F>>(&mut self, disk: &mut D) -> Result<Step, LogError> {
         let Some(id) = self.ids.pop() else {
+            // Damage that nothing behind it bounds.
             let end = self.expected().unwrap_or(1) + 1;
-            self.close_hole(end.max(self.proven() + 1));
+            self.close_hole(end.max(self.proven() + 1), true);
             return Ok(if self.queue.is_empty() { Step::End } else { Step::Again });
         };
         let name = name_of(id);
-        let Some(file) = volume::open_if_there(disk, &name)? else {
-            self.check_moved_on(disk, id)?;
-            self.open_hole(name.clone(), 0, LogError::MissingSegment { file: name });
-            return Ok(Step::Again);
+        let file = match segment::open_file(disk, id) {
+            Ok(file) => file,
+            Err(error @ (LogError::MissingSegment { .. } | LogError::SegmentHeader { .. })) => {
+                self.check_moved_on(disk, id)?;
+                self.open_hole(name, 0, error);
+                return Ok(Step::Again);
+            }
+            Err(error) => return Err(error),
         };
         let header = match SegmentHeader::read_what_can_be(&file, &name)
             .and_then(|header| self.check(&header, id).map(|()| header))
@@ -208,24 +213,19 @@ impl<F: ReadFile> Walk<F> {
     /// The position at which the segment after the one that begins now begins.
     fn next_first<D: ReadDisk>(&self, disk: &mut D) -> Result<Option<Position>, LogError> {
         let Some(&id) = self.ids.last() else { return Ok(None) };
-        let name = name_of(id);
-        let Some(file) = volume::open_if_there(disk, &name)? else { return Ok(None) };
-        match SegmentHeader::read_what_can_be(&file, &name) {
-            Ok(header) if self.check(&header, id).is_ok() => Ok(Some(header.first)),
-            Ok(_) | Err(LogError::SegmentHeader { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let header = header_if_there(disk, id)?;
+        Ok(header.filter(|header| self.check(header, id).is_ok()).map(|header| header.first))
     }
 
     /// Goes on at a segment's beginning, and finds out what is missing before it.
     fn join(&mut self, name: &str, header: &SegmentHeader) {
         if self.hole.is_some() {
-            self.close_hole(header.first);
+            self.close_hole(header.first, false);
         } else if let Some(previous) = self.previous
             && let Err(damage) = header.follows(&previous)
         {
             self.open_hole(name.into(), 0, damaged(name, 0, damage));
-            self.close_hole(header.first);
+            self.close_hole(header.first, false);
         }
         self.previous = Some(header.before());
     }
@@ -276,7 +276,7 @@ impl<F: ReadFile> Walk<F> {
                 current.looked_again = false;
                 // Nothing is known of the one before it but what it says itself.
                 self.previous = Some(Header { position: header.position - 1, proven: 0, ..header });
-                self.close_hole(header.position);
+                self.close_hole(header.position, false);
             }
             None => self.current = None,
         }
@@ -289,13 +289,16 @@ impl<F: ReadFile> Walk<F> {
         self.hole.get_or_insert(OpenHole { file, offset, error, from, bytes: 0 });
     }
 
-    /// The next position that can be read is this one.
-    fn close_hole(&mut self, next: Position) {
+    /// The next position that can be read is this one; or if `is_end` there is none, and this one is the first that need not
+    /// have been there.
+    fn close_hole(&mut self, next: Position, is_end: bool) {
         let Some(OpenHole { file, offset, mut error, from, bytes }) = self.hole.take() else { return };
         // Of a log whose beginning is unreadable nobody knows where it began.
+        let at_least = is_end || from.is_none();
         let from = from.unwrap_or(next.saturating_sub(1)).max(1);
         let batches = next.saturating_sub(from);
-        let lost = if batches == 0 { Loss::default() } else { Loss { from, to: next - 1, batches, bytes: 0 } };
+        let lost =
+            if batches == 0 { Loss::default() } else { Loss { from, to: next - 1, batches, bytes: 0, at_least } };
         let hole_loss = Loss { bytes, ..lost };
         if let LogError::Damaged { loss, .. } = &mut error {
             *loss = hole_loss;
@@ -315,6 +318,15 @@ impl<F: ReadFile> Walk<F> {
     }
 }
 
+/// The segments to look for: all that are there, and of those that are missing in a row the first.
+fn ids_to_read(manifest: &Manifest, names: &[String]) -> Vec<u64> {
+    let range = manifest.first..=manifest.newest;
+    let there: BTreeSet<u64> = names.iter().filter_map(|name| id_of(name)).filter(|id| range.contains(id)).collect();
+    let may_be_missing = std::iter::once(manifest.first).chain(there.iter().map(|id| id + 1));
+    let missing: Vec<u64> = may_be_missing.filter(|id| range.contains(id) && !there.contains(id)).collect();
+    there.into_iter().chain(missing).collect()
+}
+
 fn damaged(file: &str, offset: u64, damage: Damage) -> LogError {
     LogError::Damaged { file: file.into(), offset, damage, loss: Loss::default() }
 }
@@ -322,13 +334,19 @@ fn damaged(file: &str, offset: u64, damage: Damage) -> LogError {
 /// The salt of the first segment that can tell. Later ones may be of a log that was still being made.
 fn any_salt<D: ReadDisk>(disk: &mut D, ids: &[u64]) -> Result<Option<u64>, LogError> {
     for id in ids.iter().rev() {
-        let name = name_of(*id);
-        let Some(file) = volume::open_if_there(disk, &name)? else { continue };
-        match SegmentHeader::read_what_can_be(&file, &name) {
-            Ok(header) => return Ok(Some(header.salt)),
-            Err(LogError::SegmentHeader { .. }) => {}
-            Err(error) => return Err(error),
+        if let Some(header) = header_if_there(disk, *id)? {
+            return Ok(Some(header.salt));
         }
     }
     Ok(None)
+}
+
+/// The header of a segment, if there is one that can be read.
+fn header_if_there<D: ReadDisk>(disk: &mut D, id: u64) -> Result<Option<SegmentHeader>, LogError> {
+    let read = segment::open_file(disk, id).and_then(|file| SegmentHeader::read_what_can_be(&file, &name_of(id)));
+    match read {
+        Ok(header) => Ok(Some(header)),
+        Err(LogError::MissingSegment { .. } | LogError::SegmentHeader { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::files::segment::{HEADER_BYTES, name_of};
-use crate::files::{Found, Reader};
+use crate::files::{Found, Manifest, Reader};
 use crate::frame::{Damage, FRAME_HEADER_BYTES};
 
 /// What a reader found, in short.
@@ -117,6 +117,31 @@ fn all_holes_are_counted_together() {
     let LogError::Damaged { offset, loss, .. } = recovered(&disk).unwrap_err() else { panic!() };
     assert_eq!(offset, places[2].1 as u64);
     assert_eq!((loss.from, loss.to, loss.batches), (3, 11, 3));
+}
+
+#[test]
+fn of_what_is_missing_at_either_end_nobody_knows_how_much_it_was() {
+    let (whole, places) = log_of(20);
+    let newest = places[19].0;
+    for (missing, at_least) in [(1, true), (2, false), (newest, true)] {
+        let disk = whole.copy();
+        disk.remove_now(&name_of(missing));
+        let loss = Reader::open(&mut disk.clone(), &[]).unwrap().loss().unwrap();
+        assert_eq!(loss.at_least, at_least, "segment {missing}: {loss}");
+        assert_eq!((loss.to_string().starts_with("at least"), loss.bytes), (at_least, 0), "{loss}");
+    }
+}
+
+#[test]
+fn segments_that_never_were_are_one_hole_however_many_a_manifest_names() {
+    let (disk, places) = log_of(20);
+    let manifest = Manifest::read(&mut disk.clone(), 1).unwrap().unwrap();
+    let newest = manifest.newest + 5_000_000_000;
+    disk.put("manifest", Manifest { newest, ..manifest }.to_text().as_bytes());
+    let seen = seen(&disk);
+    assert_eq!(seen.batches, positions(1..=20));
+    assert_eq!(seen.holes, [(name_of(places[19].0 + 1), 0, 21, 21, 1)]);
+    assert_eq!(recovered(&disk).unwrap_err(), LogError::MissingSegment { file: name_of(places[19].0 + 1) });
 }
 
 #[test]
