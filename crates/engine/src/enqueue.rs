@@ -57,6 +57,9 @@ impl Engine {
             return Err(Refusal::NoSuchPrevious);
         }
         let is_new = !self.store.queues.exists(&job.queue) && !pending.queues.contains(&job.queue);
+        if is_new && job.queue.as_bytes().len() > self.limits.queue_name_bytes_max {
+            return Err(Refusal::QueueNameTooLong);
+        }
         if is_new && self.store.queues.len() + pending.queues.len() >= self.limits.queues_max {
             return Err(Refusal::TooManyQueues);
         }

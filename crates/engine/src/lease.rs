@@ -59,7 +59,11 @@ impl Engine {
         }
         if request.creates_queues {
             let is_new = |name: &&&QueueName| !self.store.queues.exists(name);
-            let new = each_once(&request.queues).iter().filter(is_new).count();
+            let names = each_once(&request.queues);
+            if names.iter().filter(is_new).any(|name| name.as_bytes().len() > self.limits.queue_name_bytes_max) {
+                return Err(Refusal::QueueNameTooLong);
+            }
+            let new = names.iter().filter(is_new).count();
             if new > 0 && self.store.queues.len() + new > self.limits.queues_max {
                 return Err(Refusal::TooManyQueues);
             }

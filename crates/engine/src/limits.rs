@@ -17,6 +17,8 @@ pub struct Limits {
     pub group_steps_max: usize,
     /// Bytes of bodies in one atomic group.
     pub group_bytes_max: usize,
+    /// Bytes in a new queue's name.
+    pub queue_name_bytes_max: usize,
     /// Queues named in one lease command.
     pub queues_named_max: usize,
     /// Queues in all.
@@ -56,6 +58,7 @@ impl Default for Limits {
             output_bytes_max: MIB,
             group_steps_max: 1_000,
             group_bytes_max: 16 * MIB,
+            queue_name_bytes_max: 64 << 10,
             queues_named_max: 1_000,
             queues_max: 1_000_000,
             held_max: 10_000,

@@ -97,6 +97,8 @@ pub enum Refusal {
     InvalidStep,
     /// More steps than a group may have.
     TooManySteps,
+    /// A new queue's name is longer than it may be.
+    QueueNameTooLong,
     /// More queues named than a command may.
     TooManyNamed,
     /// More queues than the server may have.

@@ -326,6 +326,7 @@ fn refusal_text(refusal: Refusal) -> &'static str {
         Refusal::OutOfMemory => "The server is out of memory",
         Refusal::DiskFull => "The server's disk is full",
         Refusal::Draining => "The server is about to stop and takes no more jobs",
+        Refusal::QueueNameTooLong => "The queue's name is too long",
         Refusal::TooManyQueues => "The server has as many queues as it may have",
         Refusal::TooManyNamed => "Too many queues were named",
         Refusal::TooManyHeld => "This connection holds as many jobs as it may",

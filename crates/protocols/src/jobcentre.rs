@@ -216,6 +216,7 @@ fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
     match refusal {
         Refusal::NotHeld | Refusal::Finished => "You are not working on that job.".to_owned(),
         Refusal::TooManyNamed => format!("Field queues names more than {} queues.", limits.queues_named_max),
+        Refusal::QueueNameTooLong => format!("Field queue is longer than {} bytes.", limits.queue_name_bytes_max),
         Refusal::TooManyQueues => format!("There are {} queues already; no more can be made.", limits.queues_max),
         Refusal::TooManyHeld => format!("You are working on {} jobs already.", limits.held_max),
         Refusal::OutOfMemory => "There is no room for another job.".to_owned(),

@@ -295,7 +295,14 @@ mod tests {
         }
         for name in ["body_bytes_max", "block_bytes_max", "line_extra_bytes_max", "input_bytes_max", "queues_max"]
             .into_iter()
-            .chain(["queues_named_max", "held_max", "clients_max", "turn_bytes_max", "turn_commands_max"])
+            .chain([
+                "queue_name_bytes_max",
+                "queues_named_max",
+                "held_max",
+                "clients_max",
+                "turn_bytes_max",
+                "turn_commands_max",
+            ])
             .chain(["memory_bytes_max", "default_lease_ms"])
         {
             let error = refused(&[], Some(&format!("[limits]\n{name} = 0")));

@@ -113,10 +113,15 @@ fn log_options(config: &Config) -> LogOptions {
 
 /// A batch must find room in a segment, so that a full disk is known before anything is decided.
 fn fit_into_segments(config: &mut Config) {
-    let at_most = usize::try_from(config.segment_bytes / 2).unwrap_or(usize::MAX);
-    let Limits { body_bytes_max, block_bytes_max, group_bytes_max, .. } = &mut config.limits;
+    if config.storage == Storage::Memory {
+        return;
+    }
+    let share = |part| usize::try_from(config.segment_bytes / part).unwrap_or(usize::MAX);
+    let (at_most, name_at_most) = (share(2), share(16));
+    let Limits { body_bytes_max, block_bytes_max, group_bytes_max, queue_name_bytes_max, .. } = &mut config.limits;
+    *queue_name_bytes_max = name_at_most.min(*queue_name_bytes_max);
     let limits = [body_bytes_max, block_bytes_max, group_bytes_max];
-    if config.storage == Storage::Memory || limits.iter().all(|limit| **limit <= at_most) {
+    if limits.iter().all(|limit| **limit <= at_most) {
         return;
     }
     for limit in limits {

@@ -105,6 +105,7 @@ pub(super) fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
         Refusal::NoSuchPrevious => "invalid relative task position in blocked by".to_owned(),
         Refusal::TooManySteps => format!("transaction has more than {} messages", limits.group_steps_max),
         Refusal::TooManyNamed => format!("at most {} queues can be fetched from", limits.queues_named_max),
+        Refusal::QueueNameTooLong => format!("queue name longer than {} bytes", limits.queue_name_bytes_max),
         Refusal::TooManyQueues => format!("there are {} queues already", limits.queues_max),
         Refusal::TooManyHeld => format!("at most {} tasks can be acquired at once", limits.held_max),
         Refusal::OutOfMemory => "no room for another task".to_owned(),

@@ -323,6 +323,7 @@ fn refusal_text(refusal: Refusal) -> &'static str {
         Refusal::OutOfMemory => "Out of memory.",
         Refusal::DiskFull => "Disk full.",
         Refusal::Draining => "Server is about to stop and takes no more jobs.",
+        Refusal::QueueNameTooLong => "Queue name too long.",
         Refusal::TooManyQueues => "Too many queues.",
         Refusal::TooManyNamed => "Too many queues named.",
         Refusal::TooManyHeld => "Too many jobs reserved.",

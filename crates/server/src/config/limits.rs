@@ -61,6 +61,7 @@ limits! {
     output_bytes_max: usize, 0 to ANY, "unread answers, before a client is not read";
     group_steps_max: usize, 0 to ANY, "commands in one masenko transaction";
     group_bytes_max: usize, 0 to ANY, "one masenko transaction";
+    queue_name_bytes_max: usize, 1 to LENGTH_MAX, "a queue's name";
     queues_named_max: usize, 1 to ANY, "queues in one request for a job";
     queues_max: usize, 1 to ANY, "queues in all";
     held_max: usize, 1 to ANY, "jobs that one connection may hold";

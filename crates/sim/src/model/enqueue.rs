@@ -53,6 +53,9 @@ impl Model {
                 return Err(Refusal::NoSuchPrevious);
             }
         }
+        if !self.queues.contains(&new.queue) && new.queue.as_bytes().len() > self.limits.queue_name_bytes_max {
+            return Err(Refusal::QueueNameTooLong);
+        }
         if !self.queues.contains(&new.queue) && self.queues.len() >= self.limits.queues_max {
             return Err(Refusal::TooManyQueues);
         }

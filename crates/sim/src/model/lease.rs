@@ -38,7 +38,12 @@ impl Model {
         if matches!(request.hold, Hold::Connection(_)) && held >= self.limits.held_max {
             return Err(Refusal::TooManyHeld);
         }
-        let new = named.iter().filter(|queue| !self.queues.contains(queue)).count();
+        let new: Vec<_> = named.iter().filter(|queue| !self.queues.contains(queue)).collect();
+        let is_long = |queue: &&QueueName| queue.as_bytes().len() > self.limits.queue_name_bytes_max;
+        if request.creates_queues && new.iter().copied().any(|queue| is_long(&queue)) {
+            return Err(Refusal::QueueNameTooLong);
+        }
+        let new = new.len();
         if request.creates_queues && new > 0 && self.queues.len() + new > self.limits.queues_max {
             return Err(Refusal::TooManyQueues);
         }

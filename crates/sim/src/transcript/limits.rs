@@ -22,6 +22,7 @@ const FIELDS: &[(&str, Set)] = rows![
     output_bytes_max,
     group_steps_max,
     group_bytes_max,
+    queue_name_bytes_max,
     queues_named_max,
     queues_max,
     held_max,

@@ -362,6 +362,7 @@ impl World<'_> {
 fn limits() -> Limits {
     Limits {
         group_steps_max: 4,
+        queue_name_bytes_max: 5,
         queues_named_max: 3,
         queues_max: 4,
         held_max: 3,
