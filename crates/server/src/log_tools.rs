@@ -6,6 +6,8 @@ mod dump;
 mod jobs;
 pub mod salvage;
 mod stats;
+#[cfg(test)]
+mod testing;
 mod text;
 mod verify;
 mod walk;

@@ -7,7 +7,7 @@ use jobyard_broker::OpenError;
 use jobyard_engine::{Engine, History, Now};
 use jobyard_log::{Disk, LogError, Moment, Options, salvage as salvage_log};
 
-use super::walk::{MAY_RETURN, walk, walk_directory};
+use super::walk::{MAY_RETURN, find_holes, walk, walk_directory};
 use crate::serve::random_seed;
 
 /// So many numbers are skipped beside one for each byte that was lost: it is not always known how many bytes there were.
@@ -29,13 +29,18 @@ pub enum Salvaged {
 
 /// Makes the log in this directory one that can be used, if it is damaged.
 pub fn salvage<D: Disk>(disk: &mut D, options: &Options) -> Result<Salvaged> {
-    match walk(disk, None, &mut |_, _| Ok(())) {
-        Ok(walked) if walked.is_whole() => return Ok(Salvaged::Whole),
+    match find_holes(disk) {
+        // All batches are there; whether their records make sense is still to be seen.
+        Ok(holes) if holes.is_empty() => {
+            if walk(disk, None, &mut |_, _| Ok(()))?.is_whole() {
+                return Ok(Salvaged::Whole);
+            }
+        }
         Ok(_) => {}
-        Err(error) if matches!(error.downcast_ref(), Some(LogError::NoLog)) => return Ok(Salvaged::NoLog),
-        Err(error) => return Err(error),
+        Err(LogError::NoLog) => return Ok(Salvaged::NoLog),
+        Err(error) => return Err(error.into()),
     }
-    // Once more, with an eye for what can be kept of that which does not fit.
+    // With an eye for what can be kept of that which does not fit.
     let mut walked = walk(disk, Some(History::Damaged), &mut |_, _| Ok(()))?;
     let at = walked.last.unwrap_or_default();
     // As of the last batch: how much time has passed since is for the start to find out.
@@ -100,63 +105,12 @@ fn is_damage(error: &LogError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use jobyard_engine::{ClientId, Command, Limits, NewJob, QueueName};
-    use jobyard_log::{Batch, Completion, FileLog, Log};
+    use jobyard_engine::{ClientId, Command, NewJob, QueueName};
 
     use super::*;
     use crate::disk::OsDisk;
-    use crate::log_tools::{run, verify};
-
-    /// A directory that goes away with the test.
-    struct Place(PathBuf);
-
-    impl Place {
-        fn new(name: &str) -> Place {
-            Place(std::env::temp_dir().join(format!("jobyard-salvage-{}-{name}", std::process::id())))
-        }
-
-        fn verified(&self) -> Result<String> {
-            let mut out = Vec::new();
-            verify::verify(&self.0, &mut out).map(|()| String::from_utf8(out).unwrap())
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn options() -> Options {
-        Options { segment_bytes: 64 << 10, ..Options::new(7) }
-    }
-
-    /// Writes a log of these batches.
-    fn write(place: &Place, batches: &[Vec<u8>]) {
-        let mut log = FileLog::open(OsDisk::open(&place.0).unwrap(), options());
-        let epoch = log.claim(0).unwrap().epoch;
-        for (position, payload) in (1..).zip(batches) {
-            log.submit(epoch, position, Batch { at: Moment::default(), payload });
-            assert_eq!(log.completed(), Some(Completion::Durable(position)));
-        }
-        log.close();
-    }
-
-    /// The records of so many jobs, a batch each.
-    fn jobs(count: u8) -> Vec<Vec<u8>> {
-        let mut engine = Engine::new(Limits::default(), 1, 0);
-        let now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
-        let batch = |job: u8| {
-            let job = NewJob::plain(QueueName::new(b"q"), Box::from([job; 2000]));
-            engine.handle(now, ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});
-            let records = engine.records().to_vec();
-            engine.clear_records();
-            records
-        };
-        (1..=count).map(batch).collect()
-    }
+    use crate::log_tools::run;
+    use crate::log_tools::testing::{Place, jobs, options};
 
     #[test]
     fn records_that_make_no_sense_are_lost_and_all_others_kept() {
@@ -166,7 +120,7 @@ mod tests {
         // Not damaged, but impossible: job 10 is put once more.
         let again = batches[9].clone();
         batches.push(again);
-        write(&place, &batches);
+        place.write(&batches);
         let error = place.verified().unwrap_err().to_string();
         assert!(error.contains("99 jobs in 1 queue") && error.contains("make no sense"), "{error}");
 

@@ -1,5 +1,6 @@
 //! A log read from its first batch to its last, its records given to an engine: what all tools are made of.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -43,8 +44,22 @@ impl Walked {
 
     /// How many jobs and queues there are, in words.
     pub fn counts(&self) -> (String, String) {
-        let (jobs, queues) = (self.engine.jobs(), self.engine.live_queues().count());
-        (count(jobs as u64, "job"), count(queues as u64, "queue"))
+        (count(self.engine.jobs() as u64, "job"), count(self.queues() as u64, "queue"))
+    }
+
+    /// How many queues there are, with those whose own record is lost but whose jobs are there.
+    fn queues(&self) -> usize {
+        let (mut queues, mut jobs) = (0, 0);
+        for queue in self.engine.live_queues() {
+            queues += 1;
+            jobs += queue.jobs;
+        }
+        if jobs == self.engine.jobs() {
+            return queues;
+        }
+        let of_their_own = self.engine.live_queues().map(|queue| queue.name);
+        let of_jobs = self.engine.live_jobs().map(|job| job.job.queue);
+        of_their_own.chain(of_jobs).collect::<HashSet<_>>().len()
     }
 
     /// How many bytes cannot be read, as far as that is known.
@@ -137,8 +152,7 @@ pub fn walk_directory<T>(
         let walked = walk(&mut directory, None, &mut |found, engine| each(&mut made, found, engine));
         match walked {
             Err(error) if attempt < ATTEMPTS && is_moved_on(&error) => {}
-            // What looks damaged may just have been written while it was read. If the log was closed, it was not.
-            Ok(walked) if attempt < ATTEMPTS && !walked.is_whole() && walked.may_be_written() => {}
+            Ok(walked) if attempt < ATTEMPTS && walked.may_be_wrong(&mut directory)? => {}
             walked => return Ok((made, walked.with_context(|| format!("in {}", path.display()))?)),
         }
         attempt += 1;
@@ -146,12 +160,104 @@ pub fn walk_directory<T>(
 }
 
 impl Walked {
-    fn may_be_written(&self) -> bool {
-        self.manifest.is_some_and(|manifest| !manifest.clean)
+    /// Whether what looks damaged may just have been written while it was read.
+    fn may_be_wrong<D: ReadDisk>(&self, disk: &mut D) -> Result<bool> {
+        if self.holes.is_empty() || !self.manifest.is_some_and(|manifest| may_be_in_use(&manifest)) {
+            return Ok(false);
+        }
+        Ok(!is_found_again(&self.holes, disk)?)
     }
+}
+
+/// Whether a server may be writing to the log.
+pub fn may_be_in_use(manifest: &Manifest) -> bool {
+    !manifest.clean
+}
+
+/// Whether all these holes are there when the log is read once more. What was being written when it was read is whole by
+/// then: damage it is only if something behind it was there already.
+pub fn is_found_again<D: ReadDisk>(holes: &[Hole], disk: &mut D) -> Result<bool> {
+    match find_holes(disk) {
+        Ok(found) => Ok(holes.iter().all(|hole| found.contains(hole))),
+        Err(LogError::MovedOn { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// All that is damaged in a log. Whether records make sense is not looked at, which takes a fraction of a walk's time.
+pub fn find_holes<D: ReadDisk>(disk: &mut D) -> Result<Vec<Hole>, LogError> {
+    let mut reader = Reader::open_damaged(disk, &[])?;
+    let mut holes = Vec::new();
+    while let Some(found) = reader.next()? {
+        if let Found::Hole(hole) = found {
+            holes.push(hole);
+        }
+    }
+    Ok(holes)
 }
 
 /// Whether a server has dropped what was being read.
 fn is_moved_on(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(LogError::MovedOn { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_tools::testing::{Place, jobs};
+
+    /// How often a log was read before it was believed, and what was found in the end. `see` is called with each hole.
+    fn walks(place: &Place, mut see: impl FnMut()) -> (u32, Walked) {
+        let mut begun = 0;
+        let ((), walked) = walk_directory(
+            &place.0,
+            || begun += 1,
+            |(), found, _| {
+                if matches!(found, Found::Hole(_)) {
+                    see();
+                }
+                Ok(())
+            },
+        )
+        .unwrap();
+        (begun, walked)
+    }
+
+    #[test]
+    fn damage_that_stays_is_believed_at_once_though_the_log_was_not_closed() {
+        let place = Place::new("stays");
+        drop(place.write_unclosed(&jobs(100)));
+        place.flip_in_segment(2);
+        let (begun, walked) = walks(&place, || ());
+        assert_eq!((begun, walked.holes.len()), (1, 1));
+        assert_eq!(walked.counts().0, "99 jobs");
+    }
+
+    #[test]
+    fn damage_that_was_only_being_written_is_no_damage() {
+        let place = Place::new("passes");
+        let _log = place.write_unclosed(&jobs(100));
+        place.flip_in_segment(2);
+        let (begun, walked) = walks(&place, || place.flip_in_segment(2));
+        assert_eq!((begun, walked.is_whole()), (2, true));
+    }
+
+    #[test]
+    fn damage_of_a_closed_log_is_not_looked_at_again() {
+        let place = Place::new("closed");
+        place.write(&jobs(100));
+        place.flip_in_segment(2);
+        let (begun, walked) = walks(&place, || place.flip_in_segment(2));
+        assert_eq!((begun, walked.is_whole()), (1, false));
+    }
+
+    #[test]
+    fn a_queue_whose_record_is_lost_counts_if_it_has_jobs() {
+        let place = Place::new("queue");
+        place.write(&jobs(100));
+        // The first batch: the only one that names the queue in a record of its own.
+        place.flip_in_segment(1);
+        let error = place.verified().unwrap_err().to_string();
+        assert!(error.contains("would start with 99 jobs in 1 queue and"), "{error}");
+    }
 }
