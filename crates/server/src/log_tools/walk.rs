@@ -165,23 +165,18 @@ impl Walked {
         if self.holes.is_empty() || !self.manifest.is_some_and(|manifest| may_be_in_use(&manifest)) {
             return Ok(false);
         }
-        Ok(!is_found_again(&self.holes, disk)?)
+        // It is whole when it is read once more: damage it can only have been if something behind it was there already.
+        match find_holes(disk) {
+            Ok(found) => Ok(self.holes.iter().any(|hole| !found.contains(hole))),
+            Err(LogError::MovedOn { .. }) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
 /// Whether a server may be writing to the log.
 pub fn may_be_in_use(manifest: &Manifest) -> bool {
     !manifest.clean
-}
-
-/// Whether all these holes are there when the log is read once more. What was being written when it was read is whole by
-/// then: damage it is only if something behind it was there already.
-pub fn is_found_again<D: ReadDisk>(holes: &[Hole], disk: &mut D) -> Result<bool> {
-    match find_holes(disk) {
-        Ok(found) => Ok(holes.iter().all(|hole| found.contains(hole))),
-        Err(LogError::MovedOn { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// All that is damaged in a log. Whether records make sense is not looked at, which takes a fraction of a walk's time.
