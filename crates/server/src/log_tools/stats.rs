@@ -68,7 +68,8 @@ fn take_note(segments: &mut Vec<Segment>, found: &Found<'_>) {
     }
 }
 
-/// What is needed is needed where its newest full record is.
+/// What is needed is needed where its newest full record is. That record is counted as it would be written today: if it was
+/// shorter then, what was added since, such as a result, is in a segment behind it.
 fn share_out(segments: &mut [Segment], walked: &Walked) {
     let jobs = walked.engine.live_jobs().map(|job| (job.stretch, job.record_bytes));
     let queues = walked.engine.live_queues().map(|queue| (queue.stretch, queue.record_bytes));
@@ -77,22 +78,54 @@ fn share_out(segments: &mut [Segment], walked: &Walked) {
             segment.live += bytes as u64;
         }
     }
+    let mut behind = 0;
+    for segment in segments {
+        let live = segment.live + behind;
+        segment.live = live.min(segment.bytes);
+        behind = live - segment.live;
+    }
 }
 
 fn summarize(segments: &[Segment], walked: &Walked, out: Out<'_>) -> Result<()> {
     let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
-    let live = walked.engine.live_bytes();
+    let live: u64 = segments.iter().map(|segment| segment.live).sum();
     let segment_bytes = segments.last().map_or(0, |segment| segment.file_bytes);
-    let bound = 2 * live + 2 * segment_bytes;
+    let at_most = 2 * live + 2 * segment_bytes;
     writeln!(out, "{} in {}, {} of them live", size(bytes), count(segments.len() as u64, "segment"), size(live))?;
     let (jobs, queues) = walked.counts();
     writeln!(out, "{jobs} in {queues}")?;
-    let holds =
-        if bytes <= bound { "it holds" } else { "it does not hold: compaction is under way, or the server is down" };
-    writeln!(out, "bound: 2 x live + 2 segments = {}: {holds}", size(bound))?;
+    writeln!(out, "{}", verdict(bytes, at_most))?;
     Ok(())
 }
 
+/// Whether the log is as short as it should be.
+fn verdict(bytes: u64, at_most: u64) -> String {
+    let limit = format!("at most {}: twice what is live, and two segments", size(at_most));
+    if bytes <= at_most {
+        format!("the log is as short as it should be ({limit})")
+    } else {
+        format!("the log is longer than it should be ({limit}): a server that runs will shorten it soon")
+    }
+}
+
 fn percent(part: u64, whole: u64) -> u64 {
-    (part.saturating_mul(100)).checked_div(whole).unwrap_or(0).min(100)
+    part.saturating_mul(100).checked_div(whole).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_whether_the_log_is_as_short_as_it_should_be() {
+        assert_eq!(
+            verdict(3 << 20, 3 << 20),
+            "the log is as short as it should be (at most 3.0 MiB: twice what is live, and two segments)"
+        );
+        assert_eq!(
+            verdict((3 << 20) + 1, 3 << 20),
+            "the log is longer than it should be (at most 3.0 MiB: twice what is live, and two segments): a server that \
+             runs will shorten it soon"
+        );
+    }
 }
