@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use jobyard_broker::{Broker, Config as BrokerConfig, Listening};
 use jobyard_engine::Limits;
-use jobyard_log::{Discard, FileLog, Log, Options as LogOptions, SyncMode};
+use jobyard_log::{Discard, FileLog, Log, LogError, Options as LogOptions, ReadDisk, Reader, SyncMode};
 
 use crate::bind::{Bound, bind};
 use crate::cli::{ClockSource, Serve};
@@ -58,13 +58,17 @@ pub fn bind_all(config: &Config) -> Result<Vec<Bound>, Failure> {
 
 fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Failure> {
     match &config.storage {
-        Storage::Memory => run_on(config, bound, Discard::default())?,
+        Storage::Memory => run_on(config, bound, Discard::default(), None)?,
         Storage::Data(directory) => {
             let mut disk = OsDisk::open(directory)?;
             let options = log_options(config);
+            let mut found = found_in(&mut disk, directory);
             if salvages {
                 match salvage(&mut disk, &options).with_context(|| with_data_in(directory))? {
-                    Salvaged::Made(what) => tracing::warn!("{what}"),
+                    Salvaged::Made(what) => {
+                        tracing::warn!("{what}");
+                        found = None;
+                    }
                     Salvaged::Whole => tracing::info!("there is nothing to salvage: the log is not damaged"),
                     Salvaged::NoLog => {
                         return Err(anyhow!("there is no log to salvage in {}", directory.display()).into());
@@ -72,18 +76,31 @@ fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Failure
                 }
             }
             let log = FileLog::open(disk, options);
-            let ran = run_on(config, bound, log).map_err(|error| with_advice(error, directory));
+            let ran = run_on(config, bound, log, found).map_err(|error| with_advice(error, directory));
             ran.with_context(|| with_data_in(directory))?;
         }
     }
     Ok(())
 }
 
+/// What there is to say of what a directory holds before the server has it: that it is new, or how the last one ended.
+fn found_in<D: ReadDisk>(disk: &mut D, directory: &Path) -> Option<String> {
+    match Reader::open_damaged(disk, &[]) {
+        Err(LogError::NoLog) => Some(format!("a new log in {}", directory.display())),
+        Ok(reader) if reader.manifest().is_ok_and(|manifest| !manifest.clean) => {
+            Some("the last server did not close the log: it was killed, or the machine went down".to_owned())
+        }
+        // Whatever is wrong is for the start to find.
+        Ok(_) | Err(_) => None,
+    }
+}
+
 fn with_data_in(directory: &Path) -> String {
     format!("with the data in {}", directory.display())
 }
 
-fn run_on(config: &Config, bound: Vec<Bound>, log: impl Log) -> Result<()> {
+/// Runs with this log. If it can be used, `found` is told.
+fn run_on(config: &Config, bound: Vec<Bound>, log: impl Log, found: Option<String>) -> Result<()> {
     let time = RealTime::new();
     let announcement = announcement(config, &bound);
     let broker_config = broker_config(config, &bound, random_seed());
@@ -91,6 +108,9 @@ fn run_on(config: &Config, bound: Vec<Bound>, log: impl Log) -> Result<()> {
     // Before the log is opened, which may take a while.
     let signals = Signals::register(net.registry(), SIGNALS)?;
     let broker = Broker::begin(broker_config, log, time.now()).context("cannot start")?;
+    if let Some(found) = found {
+        tracing::info!("{found}");
+    }
     for notice in broker.notices() {
         tracing::warn!("{notice}");
     }

@@ -28,10 +28,20 @@ impl fmt::Display for Fsync {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fsync::Always => write!(f, "synced before each answer"),
-            Fsync::Interval { ms } => write!(f, "synced every {ms} ms: a power cut may take what was answered since"),
+            Fsync::Interval { ms } => {
+                write!(f, "synced every {}: a power cut may take what was answered since", in_words(*ms))
+            }
             Fsync::Never => write!(f, "synced when the system likes: a power cut may take what was answered since"),
         }
     }
+}
+
+/// A time as one would give it: `1h`, `50ms`.
+fn in_words(ms: u64) -> String {
+    let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+    let fits = units.into_iter().find(|(unit, _)| ms.is_multiple_of(*unit));
+    let (unit, name) = fits.unwrap_or((1, "ms"));
+    format!("{}{name}", ms / unit)
 }
 
 impl FromStr for Fsync {
@@ -65,6 +75,14 @@ mod tests {
             ("never", Fsync::Never),
         ] {
             assert_eq!(text.parse::<Fsync>().unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_interval_is_said_as_it_was_given() {
+        for time in ["1h", "90m", "2m", "90s", "1s", "1500ms", "50ms"] {
+            let said = format!("interval={time}").parse::<Fsync>().unwrap().to_string();
+            assert_eq!(said, format!("synced every {time}: a power cut may take what was answered since"));
         }
     }
 
