@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -361,6 +361,24 @@ fn check_backup(data: &Path, copy: &Path, first: u32, server: &support::Server) 
     }
     assert!(add(&mut client, 1, "and it goes on"));
     restored.stop();
+}
+
+#[test]
+fn read_log_says_how_it_is_used() {
+    let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/read-log");
+    let usage = "Usage: scripts/read-log [--jobs] DIR";
+    let run = |words: &[&str]| support::run(Command::new(&reader).args(words));
+    for words in [&["--help"][..], &["-h"], &["--jobs", "--help"]] {
+        let ended = run(words);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{words:?}");
+        assert!(ended.stdout.contains(usage), "{words:?}: {}", ended.stdout);
+    }
+    for words in [&[][..], &["--jobs"], &["one", "two"], &["--job", "one"], &["--none"]] {
+        let ended = run(words);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{words:?}");
+        assert!(ended.stderr.contains(usage), "{words:?}: {}", ended.stderr);
+    }
+    assert_eq!(run(&["/nowhere"]).code, Some(1));
 }
 
 #[test]
