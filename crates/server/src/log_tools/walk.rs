@@ -145,6 +145,7 @@ pub fn walk_directory<T>(
     mut begin: impl FnMut() -> T,
     mut each: impl FnMut(&mut T, &Found<'_>, &Engine) -> Result<()>,
 ) -> Result<(T, Walked)> {
+    let place = || format!("in {}", path.display());
     let mut attempt = 1;
     loop {
         let mut made = begin();
@@ -152,8 +153,8 @@ pub fn walk_directory<T>(
         let walked = walk(&mut directory, None, &mut |found, engine| each(&mut made, found, engine));
         match walked {
             Err(error) if attempt < ATTEMPTS && is_moved_on(&error) => {}
-            Ok(walked) if attempt < ATTEMPTS && walked.may_be_wrong(&mut directory)? => {}
-            walked => return Ok((made, walked.with_context(|| format!("in {}", path.display()))?)),
+            Ok(walked) if attempt < ATTEMPTS && walked.may_be_wrong(&mut directory).with_context(place)? => {}
+            walked => return Ok((made, walked.with_context(place)?)),
         }
         attempt += 1;
     }
