@@ -58,7 +58,7 @@ impl Default for Limits {
             output_bytes_max: MIB,
             group_steps_max: 1_000,
             group_bytes_max: 16 * MIB,
-            queue_name_bytes_max: 64 << 10,
+            queue_name_bytes_max: MIB,
             queues_named_max: 1_000,
             queues_max: 1_000_000,
             held_max: 10_000,

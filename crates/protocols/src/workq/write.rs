@@ -323,7 +323,7 @@ mod tests {
             (Reply::Refused(Refusal::DuplicateUuid), "-CLIENT-ERROR Duplicate job"),
             (Reply::Refused(Refusal::ReservedUuid), "-CLIENT-ERROR Invalid ID"),
             (Reply::Refused(Refusal::LifetimeOver), "-CLIENT-ERROR Invalid Time"),
-            (Reply::Refused(Refusal::QueueNameTooLong), "-CLIENT-ERROR Invalid name"),
+            (Reply::Refused(Refusal::QueueNameTooLong), "-CLIENT-ERROR Invalid Name"),
             (Reply::Refused(Refusal::TooManyNamed), "-CLIENT-ERROR Too many names"),
             (Reply::Refused(Refusal::TooManyQueues), "-SERVER-ERROR Too many queues"),
             (Reply::Refused(Refusal::OutOfMemory), "-SERVER-ERROR Out of memory"),
