@@ -292,8 +292,13 @@ impl<D: Disk> FileLog<D> {
 
     /// Makes this the manifest, if need be in the room of a spare.
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), LogError> {
+        self.in_room_of_spares(|log| manifest.write(&mut log.disk))
+    }
+
+    /// Does something for which there may be no room; if there is none, once more for each spare that can be given up.
+    fn in_room_of_spares<T>(&mut self, mut what: impl FnMut(&mut Self) -> Result<T, LogError>) -> Result<T, LogError> {
         loop {
-            match manifest.write(&mut self.disk) {
+            match what(self) {
                 Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk, &error)? => {}
                 done => return done,
             }
@@ -334,15 +339,18 @@ impl<D: Disk> Log for FileLog<D> {
         // Frames alone are counted: what a segment's header takes can never be let go of by writing less.
         let segment_bytes = self.spares.capacity();
         let Some(held) = &self.held else {
-            return Extent { bytes: 0, segment_bytes, newest_from: 0, short: false, room: 0 };
+            return Extent { bytes: 0, oldest_bytes: 0, segment_bytes, newest_from: 0, short: false, room: 0, rest: 0 };
         };
         let newest = held.newest();
+        let rest = newest.bytes.saturating_sub(newest.used);
         Extent {
             bytes: held.older_bytes + newest.frames_bytes(),
+            oldest_bytes: held.segments.front().map_or(0, Segment::frames_bytes),
             segment_bytes,
             newest_from: newest.header.first,
             short: self.spares.short(),
-            room: newest.bytes.saturating_sub(newest.used) + self.spares.room(),
+            room: rest + self.spares.room(),
+            rest,
         }
     }
 

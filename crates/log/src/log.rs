@@ -73,6 +73,8 @@ pub const RESERVE_SEGMENTS: u64 = 2;
 pub struct Extent {
     /// What is kept, in bytes.
     pub bytes: u64,
+    /// What of it is in the oldest segment.
+    pub oldest_bytes: u64,
     /// In what portions [`Log::truncate_before`] can let go of it; 0 if the log needs no compaction.
     pub segment_bytes: u64,
     /// The position at which the newest segment begins.
@@ -82,11 +84,21 @@ pub struct Extent {
     pub short: bool,
     /// How many more bytes are sure to find room, however short it is.
     pub room: u64,
+    /// How many of them find it in the newest segment. What a batch does not fit into is lost with the next one.
+    pub rest: u64,
 }
 
 impl Extent {
     /// That of a log which takes care of itself, or keeps nothing.
-    pub const BOUNDLESS: Extent = Extent { bytes: 0, segment_bytes: 0, newest_from: 0, short: false, room: u64::MAX };
+    pub const BOUNDLESS: Extent = Extent {
+        bytes: 0,
+        oldest_bytes: 0,
+        segment_bytes: 0,
+        newest_from: 0,
+        short: false,
+        room: u64::MAX,
+        rest: u64::MAX,
+    };
 }
 
 /// One machine's, or many machines', memory of what was decided.

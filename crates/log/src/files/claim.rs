@@ -202,13 +202,10 @@ impl<D: Disk> FileLog<D> {
         bytes: u64,
     ) -> Result<(D::File, String), LogError> {
         let name = new_name_of(header.id);
-        loop {
-            let copied = volume::create(&mut self.disk, &name).and_then(|file| copy(file, &name, end, header, bytes));
-            match copied {
-                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk, &error)? => {}
-                done => return done.map(|file| (file, name)),
-            }
-        }
+        let copied = self.in_room_of_spares(|log| {
+            volume::create(&mut log.disk, &name).and_then(|file| copy(file, &name, end, header, bytes))
+        });
+        copied.map(|file| (file, name))
     }
 
     fn remove_half_made(&mut self) -> Result<(), LogError> {

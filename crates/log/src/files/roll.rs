@@ -21,7 +21,8 @@ impl<D: Disk> FileLog<D> {
         let mut file = volume::open(&mut self.disk, &spare.name)?;
         header.write(&mut file, &spare.name)?;
         volume::sync(&mut file, &spare.name)?;
-        volume::rename(&mut self.disk, &spare.name, &name_of(id))?;
+        // The directory may have to grow for a new name.
+        self.in_room_of_spares(|log| volume::rename(&mut log.disk, &spare.name, &name_of(id)))?;
         volume::sync_directory(&mut self.disk)?;
         let manifest = Manifest { newest: id, proven: last.position, ..manifest };
         self.write_manifest(&manifest)?;
@@ -43,12 +44,8 @@ impl<D: Disk> FileLog<D> {
         }
         let id = self.held.as_ref().map_or(0, |held| held.manifest.newest + 1);
         let (name, bytes) = (new_name_of(id), HEADER_BYTES + frame_bytes);
-        loop {
-            match self.make_now(&name, bytes) {
-                Err(error) if error.may_try_again() && self.spares.give_up_one(&mut self.disk, &error)? => {}
-                made => return made.map(|()| (Spare { name, recycled: false }, bytes)),
-            }
-        }
+        self.in_room_of_spares(|log| log.make_now(&name, bytes))?;
+        Ok((Spare { name, recycled: false }, bytes))
     }
 
     /// Lets go of segments that hold nothing from this position on. The newest stays.
@@ -81,8 +78,14 @@ impl<D: Disk> FileLog<D> {
             return volume::remove(&mut self.disk, name);
         }
         let spare = Spare { name: self.spares.new_name(), recycled: true };
-        volume::rename(&mut self.disk, name, &spare.name)?;
-        self.spares.add(spare);
-        Ok(())
+        match volume::rename(&mut self.disk, name, &spare.name) {
+            Ok(()) => {
+                self.spares.add(spare);
+                Ok(())
+            }
+            // There is no room for its new name.
+            Err(error) if error.may_try_again() => volume::remove(&mut self.disk, name),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -149,6 +149,8 @@ impl<D: Disk> FileLog<D> {
                 self.spares.add(Spare { name, recycled: false });
             }
             Err(error) => {
+                // Without its name it is of no use, and must not take the room of the next. If nothing was made, nothing is there.
+                let _ = self.disk.remove(&made);
                 let retry_at = engine_ms.saturating_add(RETRY_MS);
                 self.spares.shortage = Some(Shortage { error, retry_at });
             }

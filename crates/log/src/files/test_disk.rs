@@ -34,6 +34,8 @@ pub(super) struct State {
     pub room: usize,
     /// Whether others take at once whatever is given back.
     pub greedy: bool,
+    /// For how many new names there is no room in the directory.
+    pub names_refused: usize,
     /// Syncs of files.
     pub syncs: usize,
     /// How many bytes were read.
@@ -67,6 +69,7 @@ impl TestDisk {
             write_bytes_max: usize::MAX,
             room: usize::MAX,
             greedy: false,
+            names_refused: 0,
             syncs: 0,
             read_bytes: 0,
             slow: false,
@@ -218,6 +221,10 @@ impl Disk for TestDisk {
         let end = self.step()?;
         let bytes = self.file(from)?;
         let mut state = self.0.borrow_mut();
+        if state.names_refused > 0 && !state.files.contains_key(to) {
+            state.names_refused -= 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         state.files.remove(from);
         state.files.insert(to.into(), bytes);
         drop(state);

@@ -175,6 +175,28 @@ fn a_disk_that_others_fill_to_the_last_byte_takes_all_that_was_said_to_have_room
 }
 
 #[test]
+fn a_directory_without_room_for_a_name_costs_a_spare_and_no_more() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=3);
+    disk.state().names_refused = 1;
+    append(&mut log, 1, 4..=40);
+    assert_eq!(disk.state().names_refused, 0);
+    assert_eq!(spares(&disk), 3, "a new one was made");
+    // What is let go of goes, if it cannot become a spare, or a spare is made if that one cannot get its name.
+    let before = disk.names().len();
+    disk.state().names_refused = 2;
+    log.truncate_before(40);
+    append(&mut log, 1, 41..=60);
+    assert_eq!((disk.state().names_refused, log.trouble()), (0, None));
+    assert!(
+        disk.names().len() < before
+            && disk.names().iter().all(|name| !name.starts_with("spare") || !name.ends_with(".new"))
+    );
+    assert_eq!(recovered(&disk).unwrap().0.tail, 60);
+}
+
+#[test]
 fn spares_of_a_later_time_are_emptied() {
     let disk = TestDisk::new();
     let (mut log, _) = claimed(&disk, options());
