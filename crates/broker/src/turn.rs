@@ -185,8 +185,8 @@ impl<L: Log> Broker<L> {
             return;
         }
         self.commit.submit(Batch { at, payload: self.engine.records() });
-        self.engine.clear_records();
         self.follow_segments();
+        self.engine.clear_records();
         self.commit.poll();
     }
 

@@ -1,5 +1,6 @@
 //! The one door to durable state: what each record does. Recovery and live requests both pass here.
 
+use crate::bytes::bytes_len;
 use crate::command::{DateRank, UsedUp};
 use crate::job::{Due, Job, Rank, Rare, State, dated_rank};
 use crate::names::JobNumber;
@@ -15,8 +16,7 @@ impl Store {
     pub(crate) fn apply(&mut self, record: Record<'_>) {
         match record {
             Record::QueueCreated { name, ordinal } => {
-                let id = self.queues.create(name, ordinal);
-                self.queues.get_mut(id).stretch = self.stretches.note_queue(id);
+                self.apply_queue_created(name, ordinal);
             }
             Record::Enqueued(enqueued) => self.apply_enqueued(enqueued),
             Record::Kept(kept) => self.apply_kept(kept),
@@ -175,13 +175,24 @@ impl Store {
         self.set_expiry(number, expires_ms);
     }
 
+    fn apply_queue_created(&mut self, name: &[u8], ordinal: u64) {
+        let there = self.queues.id(name).map(|id| self.queues.get(id)).filter(|queue| queue.ordinal.is_some());
+        if let Some(queue) = there {
+            self.stretches.forget_queue(queue.stretch, queue.record_bytes());
+        }
+        let id = self.queues.create(name, ordinal);
+        let bytes = self.queues.get(id).record_bytes();
+        self.queues.get_mut(id).stretch = self.stretches.note_queue(id, bytes);
+    }
+
     fn apply_moved(&mut self, number: JobNumber, queue: &[u8], place: u64, expires_ms: Option<u64>) {
         self.unlink(number);
+        let queue_len = name_len(queue);
         let queue = self.queues.intern(queue);
         self.queues.part(self.job(number).queue);
         self.queues.join(queue);
         self.rearrange(number, |job| {
-            job.queue = queue;
+            (job.queue, job.queue_len) = (queue, queue_len);
             job.place = place;
             job.state = State::Ready;
             let rare = job.rare_mut();
@@ -307,5 +318,11 @@ fn new_job(enqueued: Enqueued<'_>, queue: QueueId, state: State) -> Job {
             ..Rare::default()
         })
     });
-    Job { number, place, urgency, body, created_wall_ms, own_time, state, queue, stretch: 0, rare }
+    let queue_len = name_len(enqueued.queue);
+    Job { number, place, urgency, body, created_wall_ms, own_time, state, queue, queue_len, stretch: 0, rare }
+}
+
+/// What a queue's name takes in a record.
+fn name_len(queue: &[u8]) -> u32 {
+    u32::try_from(bytes_len(queue)).expect("a name is bounded")
 }

@@ -75,6 +75,7 @@ impl Engine {
             let history = if self.begun_anew && history == History::Whole { History::Rest } else { history };
             self.store.replay(record, history)?;
         }
+        self.store.stretches.settle();
         Ok(())
     }
 
@@ -215,6 +216,7 @@ impl Engine {
         const KEPT_BYTES_MAX: usize = 1 << 20;
         self.records.clear();
         self.records.shrink_to(KEPT_BYTES_MAX);
+        self.store.stretches.settle();
     }
 
     /// The memory that jobs, queues, those who wait and records take.

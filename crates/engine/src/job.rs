@@ -19,6 +19,8 @@ pub(crate) struct Job {
     pub(crate) own_time: OwnTime,
     pub(crate) state: State,
     pub(crate) queue: QueueId,
+    /// What its queue's name takes in its record.
+    pub(crate) queue_len: u32,
     /// Which stretch of the log holds its newest full record.
     pub(crate) stretch: u32,
     pub(crate) rare: Option<Box<Rare>>,
@@ -178,9 +180,9 @@ impl Job {
         TABLE + allocated(self.body.len()) + self.state.memory_bytes() + rare
     }
 
-    /// What its full record takes in the log, but for its queue's name.
+    /// What its full record takes in the log.
     pub(crate) fn record_bytes(&self) -> u64 {
-        1 + self.kept_len() as u64
+        1 + self.kept_len() as u64 + u64::from(self.queue_len)
     }
 }
 

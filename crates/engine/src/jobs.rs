@@ -133,7 +133,7 @@ impl Jobs {
         self.shards.iter().flat_map(HashMap::values)
     }
 
-    /// What the full records of jobs would take in the log, but for the names of their queues.
+    /// What the full records of jobs would take in the log.
     pub(crate) fn record_bytes(&self) -> u64 {
         self.record_bytes
     }

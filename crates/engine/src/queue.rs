@@ -75,14 +75,9 @@ impl Queue {
         self.ready.memory_bytes() + self.delayed.memory_bytes()
     }
 
-    /// What its record, and its name in the full records of its jobs, take in the log.
-    pub(crate) fn record_bytes(&self) -> u64 {
-        (self.own_record_bytes() + self.jobs * bytes_len(self.name.as_bytes())) as u64
-    }
-
     /// What its record takes in the log, if it exists.
-    pub(crate) fn own_record_bytes(&self) -> usize {
-        self.ordinal.map_or(0, |ordinal| 1 + bytes_len(self.name.as_bytes()) + number_len(ordinal))
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.ordinal.map_or(0, |ordinal| 1 + bytes_len(self.name.as_bytes()) + number_len(ordinal)) as u64
     }
 
     pub(crate) fn view(&self) -> QueueView<'_> {
@@ -123,7 +118,7 @@ impl Queues {
         self.memory_bytes
     }
 
-    /// What the records of queues, and their names in the records of jobs, take in the log.
+    /// What the records of queues take in the log.
     pub(crate) fn record_bytes(&self) -> u64 {
         self.record_bytes
     }
@@ -183,16 +178,12 @@ impl Queues {
 
     /// A job has come into a queue.
     pub(crate) fn join(&mut self, id: QueueId) {
-        let queue = self.get_mut(id);
-        queue.jobs += 1;
-        self.record_bytes += bytes_len(self.get(id).name.as_bytes()) as u64;
+        self.get_mut(id).jobs += 1;
     }
 
     /// A job has gone from a queue.
     pub(crate) fn part(&mut self, id: QueueId) {
-        let queue = self.get_mut(id);
-        queue.jobs -= 1;
-        self.record_bytes -= bytes_len(self.get(id).name.as_bytes()) as u64;
+        self.get_mut(id).jobs -= 1;
     }
 
     /// The queue of that name; it need not exist.

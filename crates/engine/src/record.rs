@@ -1,7 +1,7 @@
 //! The durable changes. Each is a decision ("job 7 was completed"), applied by the same code when it
 //! is made and when it is read back.
 
-use crate::bytes::{Damaged, Reader, bytes_len, number_len, put_bytes, put_number, put_signed};
+use crate::bytes::{Damaged, Reader, number_len, put_bytes, put_number, put_signed};
 use crate::job::Job;
 use crate::names::{JobNumber, LeaseId};
 use crate::record_job::Enqueued;
@@ -179,11 +179,6 @@ impl<'a> Record<'a> {
 pub(crate) fn put_kept(out: &mut Vec<u8>, job: &Job, queue: &[u8]) {
     out.push(tag::KEPT);
     job.kept(queue).encode(out);
-}
-
-/// How many bytes [`put_kept`] takes.
-pub(crate) fn kept_len(job: &Job, queue: &[u8]) -> usize {
-    1 + job.kept_len() + bytes_len(queue)
 }
 
 fn put_head(out: &mut Vec<u8>, tag: u8, number: JobNumber) {

@@ -5,7 +5,7 @@ use crate::command::{Backoff, DateRank, FailureRule, OwnTime, UsedUp};
 use crate::engine::Engine;
 use crate::job::{Due, Rank, State};
 use crate::names::{JobNumber, QueueName};
-use crate::record::{Record, kept_len};
+use crate::record::Record;
 use crate::record_job::Enqueued;
 use crate::record_kept::Kept;
 use crate::reply::JobView;
@@ -253,7 +253,7 @@ pub struct LiveJob<'a> {
     /// What came of it, if it is finished.
     pub result: Option<&'a [u8]>,
     /// What its full record takes.
-    pub record_bytes: usize,
+    pub record_bytes: u64,
     /// In which stretch its newest full record is: 0 is the oldest there is.
     pub stretch: usize,
 }
@@ -266,7 +266,7 @@ pub struct LiveQueue<'a> {
     /// How many jobs are in it, in any state.
     pub jobs: usize,
     /// What its record takes.
-    pub record_bytes: usize,
+    pub record_bytes: u64,
     /// In which stretch its newest record is: 0 is the oldest there is.
     pub stretch: usize,
 }
@@ -278,7 +278,7 @@ impl Engine {
             let job_view = self.view(job);
             LiveJob {
                 result: job.rare.as_ref().and_then(|rare| rare.result.as_deref()),
-                record_bytes: kept_len(job, job_view.queue.as_bytes()),
+                record_bytes: job.record_bytes(),
                 stretch: self.store.stretches.since_oldest(job.stretch),
                 job: job_view,
             }
@@ -290,7 +290,7 @@ impl Engine {
         self.store.queues.by_age().map(|queue| LiveQueue {
             name: &queue.name,
             jobs: queue.jobs,
-            record_bytes: queue.own_record_bytes(),
+            record_bytes: queue.record_bytes(),
             stretch: self.store.stretches.since_oldest(queue.stretch),
         })
     }

@@ -221,6 +221,10 @@ impl Engine {
         assert_eq!(store.jobs.oldest_stretch_bytes(), if is_tracked { oldest_bytes } else { 0 }, "the oldest stretch");
         let queues_bytes: u64 = store.queues.all().map(Queue::record_bytes).sum();
         assert_eq!(store.queues.record_bytes(), queues_bytes, "what the records of queues would take");
+        let in_oldest = |queue: &&Queue| queue.stretch == store.stretches.oldest();
+        let oldest_bytes: u64 = store.queues.by_age().filter(in_oldest).map(Queue::record_bytes).sum();
+        let oldest_bytes = if is_tracked { oldest_bytes } else { 0 };
+        assert_eq!(store.stretches.oldest_queue_bytes(), oldest_bytes, "queues in the oldest stretch");
         assert_eq!(store.stretches.memory_bytes(), store.stretches.memory_bytes_counted(), "memory of lists");
     }
 

@@ -13,6 +13,8 @@ pub(crate) struct Stretches {
     /// The index of the oldest.
     first: u32,
     list: VecDeque<Stretch>,
+    /// An entry of the oldest that is to be given again.
+    again: Option<Entry>,
     memory_bytes: usize,
 }
 
@@ -23,6 +25,12 @@ struct Stretch {
     numbers: Vec<u8>,
     last: JobNumber,
     queues: Vec<QueueId>,
+    /// What the records of those queues take.
+    queue_bytes: u64,
+    /// Up to where it is settled: what is noted behind is in records that the log was not given yet.
+    numbers_settled: usize,
+    last_settled: JobNumber,
+    queues_settled: usize,
     /// How far [`Stretches::next_of_oldest`] has come.
     numbers_read: usize,
     last_read: JobNumber,
@@ -38,10 +46,21 @@ pub(crate) enum Entry {
 }
 
 impl Stretches {
-    /// What is written from now on is in a new stretch.
-    pub(crate) fn begin(&mut self) {
+    /// What is written from now on is in a new stretch. Returns what is to be noted anew: it was noted, but the log was not
+    /// given its records yet.
+    pub(crate) fn begin(&mut self) -> Vec<Entry> {
+        let unsettled = self.list.back_mut().map(Stretch::take_unsettled);
         self.list.push_back(Stretch::default());
         self.memory_bytes += size_of::<Stretch>();
+        unsettled.unwrap_or_default()
+    }
+
+    /// The log was given all records that there are.
+    pub(crate) fn settle(&mut self) {
+        if let Some(stretch) = self.list.back_mut() {
+            (stretch.numbers_settled, stretch.last_settled) = (stretch.numbers.len(), stretch.last);
+            stretch.queues_settled = stretch.queues.len();
+        }
     }
 
     /// The oldest is forgotten.
@@ -84,9 +103,10 @@ impl Stretches {
         self.newest()
     }
 
-    /// A queue's record was written. Returns where.
-    pub(crate) fn note_queue(&mut self, queue: QueueId) -> u32 {
+    /// A queue's record was written, which takes so much. Returns where.
+    pub(crate) fn note_queue(&mut self, queue: QueueId, bytes: u64) -> u32 {
         if let Some(stretch) = self.list.back_mut() {
+            stretch.queue_bytes += bytes;
             let before = stretch.queues.capacity();
             stretch.queues.push(queue);
             self.memory_bytes += (stretch.queues.capacity() - before) * size_of::<QueueId>();
@@ -94,8 +114,29 @@ impl Stretches {
         self.newest()
     }
 
+    /// A queue's record in this stretch, which takes so much, is needed no more: it is written anew.
+    pub(crate) fn forget_queue(&mut self, index: u32, bytes: u64) {
+        let index = index.wrapping_sub(self.first) as usize;
+        if let Some(stretch) = self.list.get_mut(index) {
+            stretch.queue_bytes -= bytes;
+        }
+    }
+
+    /// What the records of queues take that are in the oldest stretch.
+    pub(crate) fn oldest_queue_bytes(&self) -> u64 {
+        self.list.front().map_or(0, |stretch| stretch.queue_bytes)
+    }
+
+    /// The last entry that was given is to be given again.
+    pub(crate) fn give_again(&mut self, entry: Entry) {
+        self.again = Some(entry);
+    }
+
     /// The next entry of the oldest stretch, each once.
     pub(crate) fn next_of_oldest(&mut self) -> Option<Entry> {
+        if let Some(entry) = self.again.take() {
+            return Some(entry);
+        }
         let stretch = self.list.front_mut()?;
         if let Some(&queue) = stretch.queues.get(stretch.queues_read) {
             stretch.queues_read += 1;
@@ -108,6 +149,11 @@ impl Stretches {
         Some(Entry::Job(number))
     }
 
+    /// Whether entries of the oldest have been given.
+    pub(crate) fn oldest_is_begun(&self) -> bool {
+        self.list.front().is_some_and(|stretch| stretch.numbers_read + stretch.queues_read > 0)
+    }
+
     /// All entries of the oldest have been given. True the first time.
     pub(crate) fn finish_oldest(&mut self) -> bool {
         self.list.front_mut().is_some_and(|stretch| !std::mem::replace(&mut stretch.finished, true))
@@ -115,7 +161,8 @@ impl Stretches {
 
     /// The entries that [`Stretches::next_of_oldest`] has not given, with their stretches. For checks.
     pub(crate) fn unread(&self) -> impl Iterator<Item = (u32, Entry)> + '_ {
-        (self.first..).zip(&self.list).flat_map(|(index, stretch)| {
+        let again = self.again.map(|entry| (self.first, entry));
+        again.into_iter().chain((self.first..).zip(&self.list).flat_map(|(index, stretch)| {
             let queues = stretch.queues[stretch.queues_read..].iter().map(|&queue| Entry::Queue(queue));
             let mut reader = Reader(&stretch.numbers[stretch.numbers_read..]);
             let mut last = stretch.last_read;
@@ -124,7 +171,7 @@ impl Stretches {
                 Some(Entry::Job(last))
             });
             queues.chain(numbers).map(move |entry| (index, entry))
-        })
+        }))
     }
 
     /// The memory that the lists take.
@@ -146,6 +193,20 @@ fn read_number(reader: &mut Reader<'_>, last: JobNumber) -> Option<JobNumber> {
 }
 
 impl Stretch {
+    /// What was noted since it was last settled.
+    fn take_unsettled(&mut self) -> Vec<Entry> {
+        let mut entries: Vec<_> = self.queues.drain(self.queues_settled..).map(Entry::Queue).collect();
+        let mut reader = Reader(&self.numbers[self.numbers_settled..]);
+        let mut last = self.last_settled;
+        while let Some(number) = read_number(&mut reader, last) {
+            entries.push(Entry::Job(number));
+            last = number;
+        }
+        self.numbers.truncate(self.numbers_settled);
+        self.last = self.last_settled;
+        entries
+    }
+
     fn memory_bytes(&self) -> usize {
         size_of::<Stretch>() + self.numbers.capacity() + self.queues.capacity() * size_of::<QueueId>()
     }
@@ -164,7 +225,8 @@ mod tests {
         for number in numbers {
             assert_eq!(stretches.note_job(number), 0);
         }
-        stretches.begin();
+        stretches.settle();
+        assert_eq!(stretches.begin(), []);
         assert_eq!(stretches.note_job(8), 1);
         let all: Vec<_> = stretches.unread().collect();
         let read: Vec<_> = std::iter::from_fn(|| stretches.next_of_oldest()).collect();
@@ -175,5 +237,35 @@ mod tests {
         assert_eq!((stretches.oldest(), stretches.newest(), stretches.len()), (1, 1, 1));
         assert_eq!(stretches.next_of_oldest(), Some(Entry::Job(8)));
         assert_eq!(stretches.memory_bytes(), stretches.memory_bytes_counted());
+    }
+
+    #[test]
+    fn what_was_not_settled_is_to_be_noted_anew() {
+        let mut stretches = Stretches::default();
+        assert_eq!(stretches.begin(), []);
+        let noted = [900, 901, 30, 902, 31];
+        for (count, number) in noted.into_iter().enumerate() {
+            stretches.note_job(number);
+            if count == 1 {
+                stretches.settle();
+            }
+        }
+        assert_eq!(stretches.begin(), [30, 902, 31].map(Entry::Job));
+        stretches.note_job(7);
+        let all: Vec<_> = stretches.unread().collect();
+        assert_eq!(all, [(0, Entry::Job(900)), (0, Entry::Job(901)), (1, Entry::Job(7))]);
+    }
+
+    #[test]
+    fn an_entry_can_be_given_again() {
+        let mut stretches = Stretches::default();
+        stretches.begin();
+        stretches.note_job(1);
+        stretches.note_job(2);
+        let first = stretches.next_of_oldest().unwrap();
+        stretches.give_again(first);
+        assert_eq!(stretches.unread().count(), 2);
+        let read: Vec<_> = std::iter::from_fn(|| stretches.next_of_oldest()).collect();
+        assert_eq!(read, [Entry::Job(1), Entry::Job(2)]);
     }
 }

@@ -330,19 +330,19 @@ fn what_each_stretch_holds_of_the_living_can_be_listed() {
     assert_eq!((jobs[1].job.state, jobs[1].result), (StateView::Done, Some(&b"result"[..])));
     let queues: Vec<_> = engine.live_queues().map(|queue| (queue.name.clone(), queue.jobs, queue.stretch)).collect();
     assert_eq!(queues, [(name("q"), 2, 0), (name("other"), 1, 1)]);
-    let bytes: usize = jobs.iter().map(|job| job.record_bytes).sum();
-    let queue_bytes: usize = engine.live_queues().map(|queue| queue.record_bytes).sum();
-    assert_eq!(engine.live_bytes(), u64::try_from(bytes + queue_bytes).unwrap());
+    let bytes: u64 = jobs.iter().map(|job| job.record_bytes).sum();
+    let queue_bytes: u64 = engine.live_queues().map(|queue| queue.record_bytes).sum();
+    assert_eq!(engine.live_bytes(), bytes + queue_bytes);
 
     let needed = |stretch| {
         let jobs = engine.live_jobs().filter(|job| job.stretch == stretch).map(|job| job.record_bytes);
         let queues = engine.live_queues().filter(|queue| queue.stretch == stretch).map(|queue| queue.record_bytes);
-        jobs.chain(queues).sum::<usize>()
+        jobs.chain(queues).sum::<u64>()
     };
     let oldest = needed(0);
     let begin = world.compact_oldest();
     // The counters come last: a tag and three small numbers.
-    assert_eq!(world.stretches.back().unwrap().len() - begin, oldest + 4);
+    assert_eq!((world.stretches.back().unwrap().len() - begin) as u64, oldest + 4);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn share_out(segments: &mut [Segment], walked: &Walked) {
     let queues = walked.engine.live_queues().map(|queue| (queue.stretch, queue.record_bytes));
     for (stretch, bytes) in jobs.chain(queues) {
         if let Some(segment) = segments.get_mut(stretch) {
-            segment.live += bytes as u64;
+            segment.live += bytes;
         }
     }
     let mut behind = 0;
