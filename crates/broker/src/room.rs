@@ -12,7 +12,7 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 const LAST_SEGMENTS: u64 = RESERVE_SEGMENTS - 1;
 
 /// The share of a segment that is kept back even from that.
-const LAST_PART: u64 = 4;
+pub(crate) const LAST_PART: u64 = 4;
 
 impl<L: Log> Broker<L> {
     /// Whether the disk has too little room for jobs.

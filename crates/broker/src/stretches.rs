@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use jobyard_engine::Engine;
-use jobyard_log::{Extent, Log, Position};
+use jobyard_log::{Extent, FRAME_HEADER_BYTES, Log, Position};
 
 use crate::Broker;
+use crate::room::LAST_PART;
 
 /// What a turn writes anew beside a share of what it appends.
 const PORTION_BYTES: usize = 64 << 10;
@@ -33,17 +34,34 @@ impl Stretches {
     }
 }
 
+/// What is known of the oldest segment.
+#[derive(Clone, Copy)]
+struct Oldest {
+    /// What would have to be written anew of it.
+    live_bytes: u64,
+    /// Whether some of it was.
+    is_begun: bool,
+}
+
 /// Whether the log is longer than it has to be.
 ///
 /// It may grow to one and a half times what lives, and a segment: with two bytes written anew for each that is appended, it
-/// then stays below twice what lives and two segments. When the disk is short of room, what can be reclaimed is: first of
-/// all an oldest segment of which little lives, but never with room that is not there.
-fn too_long(extent: &Extent, live_bytes: u64, oldest_bytes: u64) -> bool {
-    let Extent { bytes, segment_bytes, short, room, .. } = *extent;
+/// then stays below twice what lives and two segments.
+///
+/// When the disk is short of room, what can be reclaimed is, but never with room that is not there: an oldest segment of
+/// which a quarter is dead, even with the last of the reserve; else, because there is something to reclaim behind it, only
+/// if no part of that is needed meanwhile. What was begun is finished: only then does it give room. The frames that writing
+/// anew takes must not be taken for dead, or it would never end.
+fn too_long(extent: &Extent, live_bytes: u64, oldest: &Oldest) -> bool {
+    let Extent { bytes, oldest_bytes, segment_bytes, short, room, .. } = *extent;
     if short {
-        let fits = oldest_bytes.saturating_add(segment_bytes / 16) <= room;
-        let dead_bytes = bytes.saturating_sub(live_bytes.saturating_add(live_bytes / 256));
-        return fits && (oldest_bytes <= segment_bytes / 4 * 3 || dead_bytes > segment_bytes / 2);
+        let leaves = |part| oldest.live_bytes.saturating_add(segment_bytes / part) <= room;
+        let oldest_dead_bytes = oldest_bytes.saturating_sub(oldest.live_bytes);
+        let dead_bytes = bytes.saturating_sub(live_bytes.saturating_add(live_bytes / 64));
+        return oldest.is_begun
+            || oldest.live_bytes == 0
+            || oldest_dead_bytes >= segment_bytes / 4 && leaves(32)
+            || dead_bytes > segment_bytes && leaves(LAST_PART);
     }
     bytes > live_bytes.saturating_add(live_bytes / 2).saturating_add(segment_bytes)
 }
@@ -54,7 +72,9 @@ impl<L: Log> Broker<L> {
         if self.stretches.starts.len() < 2 || self.stretches.rewritten.is_some() || self.replaying() {
             return false;
         }
-        too_long(&self.commit.log.extent(), self.engine.live_bytes(), self.engine.oldest_stretch_bytes())
+        let oldest =
+            Oldest { live_bytes: self.engine.oldest_stretch_bytes(), is_begun: self.engine.oldest_stretch_is_begun() };
+        too_long(&self.commit.log.extent(), self.engine.live_bytes(), &oldest)
     }
 
     /// Adds to the batch that is about to be submitted what is written anew in this turn, which has decided so much.
@@ -63,7 +83,10 @@ impl<L: Log> Broker<L> {
             return;
         }
         let portion = PORTION_BYTES.saturating_add(PER_APPENDED * decided_bytes).min(self.batch_bytes_max());
-        if self.engine.compact(portion) {
+        let extent = self.commit.log.extent();
+        // With room in abundance, what is lost at a segment's end does not matter.
+        let within = if extent.short { extent.rest.saturating_sub(FRAME_HEADER_BYTES as u64) } else { u64::MAX };
+        if self.engine.compact_within(portion, usize::try_from(within).unwrap_or(usize::MAX)) {
             self.stretches.rewritten = Some(self.commit.position(self.engine.records()));
         }
     }
@@ -95,7 +118,7 @@ impl<L: Log> Broker<L> {
         }
     }
 
-    /// A batch was submitted: if it began a segment, so does a stretch.
+    /// A batch was submitted: if it began a segment, so do its records a stretch.
     pub(crate) fn follow_segments(&mut self) {
         let extent = self.commit.log.extent();
         let submitted = self.commit.submitted();
@@ -115,22 +138,32 @@ mod tests {
     const SEGMENT: u64 = 1_000;
 
     fn extent(bytes: u64, short: bool, room: u64) -> Extent {
-        Extent { bytes, segment_bytes: SEGMENT, newest_from: 1, short, room }
+        Extent { bytes, oldest_bytes: SEGMENT, segment_bytes: SEGMENT, newest_from: 1, short, room, rest: room }
+    }
+
+    fn oldest(live_bytes: u64) -> Oldest {
+        Oldest { live_bytes, is_begun: false }
     }
 
     #[test]
     fn a_log_may_grow_to_half_as_much_again_as_lives_and_a_segment() {
-        assert!(!too_long(&extent(4_000, false, 0), 2_000, 0));
-        assert!(too_long(&extent(4_001, false, 0), 2_000, 1_000));
-        assert!(!too_long(&extent(1_000, false, 0), 0, 0));
+        assert!(!too_long(&extent(4_000, false, 0), 2_000, &oldest(0)));
+        assert!(too_long(&extent(4_001, false, 0), 2_000, &oldest(1_000)));
+        assert!(!too_long(&extent(1_000, false, 0), 0, &oldest(0)));
     }
 
     #[test]
     fn a_log_on_a_full_disk_gives_up_what_it_can() {
-        assert!(too_long(&extent(10_000, true, 1_000), 10_000, 750), "a quarter of the oldest is dead");
-        assert!(!too_long(&extent(10_000, true, 1_000), 10_000, 751));
-        assert!(too_long(&extent(10_540, true, 1_062), 10_000, 1_000), "half a segment is dead somewhere");
-        assert!(!too_long(&extent(10_539, true, 1_062), 10_000, 1_000));
-        assert!(!too_long(&extent(10_540, true, 1_061), 10_000, 1_000), "there is no room to write it anew");
+        assert!(too_long(&extent(10_000, true, 781), 10_000, &oldest(750)), "a quarter of the oldest is dead");
+        assert!(!too_long(&extent(10_000, true, 780), 10_000, &oldest(750)), "there is no room to write it anew");
+        assert!(!too_long(&extent(10_000, true, 2_000), 10_000, &oldest(751)));
+        assert!(too_long(&extent(11_157, true, 1_250), 10_000, &oldest(1_000)), "a segment is dead somewhere");
+        assert!(!too_long(&extent(11_156, true, 1_250), 10_000, &oldest(1_000)));
+        assert!(
+            !too_long(&extent(11_157, true, 1_249), 10_000, &oldest(1_000)),
+            "the last of the reserve is not for that"
+        );
+        assert!(too_long(&extent(10_000, true, 0), 10_000, &oldest(0)), "nothing is needed of the oldest");
+        assert!(too_long(&extent(10_000, true, 0), 10_000, &Oldest { live_bytes: 900, is_begun: true }));
     }
 }

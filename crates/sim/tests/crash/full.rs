@@ -4,6 +4,8 @@ use jobyard_engine::ClientId;
 use jobyard_log::SyncMode;
 use jobyard_sim::disk::{Crash, SimDisk};
 
+use jobyard_sim::random::{below, coin};
+
 use crate::cut_everywhere;
 use crate::ledger::{Entry, body_of};
 use crate::speak::{Speaks, goqueue, uuid};
@@ -43,13 +45,18 @@ impl Crowd {
 
     /// Puts a job. Says whether there was room.
     fn put(&mut self, who: usize) -> bool {
+        self.put_of(who, 200)
+    }
+
+    /// Puts a job of about this length. Says whether there was room.
+    fn put_of(&mut self, who: usize, bytes: usize) -> bool {
         let when = self.work.world.when();
         let entry = self.work.ledger.put_asked(when, false);
-        let body = body_of(entry, 200);
+        let body = body_of(entry, bytes);
         let speaks = self.clients[who].0;
         let bytes = match speaks {
             Speaks::Goqueue => goqueue::add("full", 0, 0, &body),
-            Speaks::Takeanumber => format!("ADD full 9 {body}\r\n").into_bytes(),
+            Speaks::Takeanumber => format!("ADD full 999 {body}\r\n").into_bytes(),
             Speaks::Masenko => format!("PUSH {{\"name\":\"n\",\"queue\":\"full\",\"payload\":{body}}}\n").into_bytes(),
             Speaks::Jobcentre => {
                 format!("{{\"request\":\"put\",\"queue\":\"full\",\"job\":{body},\"pri\":0}}\n").into_bytes()
@@ -70,9 +77,14 @@ impl Crowd {
         false
     }
 
-    /// Takes a job away, whoever put it.
+    /// Takes the last job away, whoever put it.
     fn remove_one(&mut self) {
-        let Some((putter, entry, id)) = self.jobs.pop() else { return };
+        self.remove(self.jobs.len() - 1);
+    }
+
+    /// Takes a job away, whoever put it.
+    fn remove(&mut self, which: usize) {
+        let (putter, entry, id) = self.jobs.swap_remove(which);
         let when = self.work.world.when();
         self.work.ledger.end_asked(entry, when);
         let numbers = self.clients.iter().position(|(speaks, _)| *speaks == Speaks::Goqueue).expect("all are there");
@@ -86,7 +98,12 @@ impl Crowd {
             Speaks::Goqueue | Speaks::Masenko => (numbers, goqueue::delete(&id)),
         };
         let answer = self.talk(who, bytes);
-        assert!(self.clients[who].0.is_yes(&answer), "a full disk refused to remove: {}", answer.escape_ascii());
+        assert!(
+            self.clients[who].0.is_yes(&answer),
+            "a full disk refused to remove, {} left: {}",
+            self.jobs.len(),
+            answer.escape_ascii()
+        );
         self.work.ledger.ended(entry, self.work.world.when());
     }
 
@@ -157,5 +174,70 @@ fn a_server_starts_on_a_full_disk() {
         }
         world.pass(5_000);
         assert!(world.is_running(), "{crash:?}: {:?}", world.failure);
+    }
+}
+
+/// Others take at once whatever is given back.
+fn leave_no_room(crowd: &Crowd) {
+    let disk = &crowd.work.world.disk;
+    disk.set_capacity(Some(disk.bytes()));
+}
+
+#[test]
+fn whatever_is_there_can_be_removed_in_any_order_from_a_disk_without_any_room() {
+    for seed in 0..300 {
+        let mut random = seed;
+        let mut crowd = Crowd::new();
+        let lengths = [[20, 20, 20], [20, 200, 1_000], [200, 1_000, 4_000], [1_000, 4_000, 6_000]];
+        let lengths = lengths[below(&mut random, lengths.len())];
+        let takes = Speaks::ALL.iter().position(|speaks| *speaks == Speaks::Takeanumber).expect("it is spoken");
+        let greedy = coin(&mut random);
+        while crowd.put_of(below(&mut random, Speaks::ALL.len()), lengths[below(&mut random, lengths.len())]) {}
+        leave_no_room(&crowd);
+        // Small records, until even those find no room.
+        for _ in 0..below(&mut random, 600) {
+            let answer = crowd.talk(takes, b"RESERVE full\r\n".to_vec());
+            let Some(id) = answer.strip_prefix(b"+").and_then(|rest| rest.get(..36)) else { break };
+            crowd.talk(takes, [b"RETRY full ", id, b"\r\n"].concat());
+        }
+        while !crowd.jobs.is_empty() {
+            crowd.remove(below(&mut random, crowd.jobs.len()));
+            if greedy {
+                leave_no_room(&crowd);
+            }
+        }
+        crowd.work.world.disk.set_capacity(Some(CAPACITY));
+        crowd.work.world.pass(10_000);
+        assert!(crowd.put(0), "seed {seed}: jobs are still refused");
+    }
+}
+
+#[test]
+fn whatever_ends_by_itself_needs_no_more_room_than_there_is() {
+    for (down, length) in [(false, 1), (true, 1), (false, 300), (true, 300)] {
+        let mut crowd = Crowd::new();
+        let workq = Speaks::ALL.iter().position(|speaks| *speaks == Speaks::Workq).expect("it is spoken");
+        let mut jobs = 0;
+        let put = |crowd: &mut Crowd, job: usize| {
+            let body = "x".repeat(length);
+            let add = format!("add {} full 9000 60000 {length}\r\n{body}\r\n", uuid(job));
+            Speaks::Workq.is_yes(&crowd.talk(workq, add.into_bytes()))
+        };
+        while put(&mut crowd, jobs) {
+            jobs += 1;
+        }
+        assert!(jobs * length > 300, "{jobs} jobs");
+        leave_no_room(&crowd);
+        let world = &mut crowd.work.world;
+        if down {
+            world.end(Crash::Kill);
+            world.clock.wall_ms += 100_000;
+            world.clock.monotonic_ms += 100_000;
+            world.start().expect("a full disk does not prevent a start");
+            crowd.clients = Speaks::ALL.map(|speaks| (speaks, world.connect(speaks.listener()))).into();
+        }
+        world.pass(100_000);
+        assert!(world.is_running(), "{:?}", world.failure);
+        assert!(put(&mut crowd, 0), "all {jobs} jobs of {length} bytes are gone, and there is no room");
     }
 }
