@@ -135,6 +135,11 @@ pub enum LogError {
         /// What is wrong with it.
         why: String,
     },
+    /// The manifest cannot be trusted, and there is no segment: nothing can be read.
+    NothingLeft {
+        /// What is wrong with the manifest.
+        why: String,
+    },
     /// The log was written by a newer version.
     FormatNewer {
         /// Its format.
@@ -228,6 +233,11 @@ impl fmt::Display for LogError {
                 )
             }
             LogError::Manifest { why } => write!(f, "the file \"manifest\" cannot be trusted: {why}. {RESTORE}"),
+            LogError::NothingLeft { why } => write!(
+                f,
+                "the file \"manifest\" cannot be trusted: {why}; and there is no segment, so nothing can be salvaged. Restore \
+                 the data directory from a backup, or remove that file to begin with an empty log"
+            ),
             LogError::FormatNewer { found, known } => write!(
                 f,
                 "the file \"manifest\" says format {found}, and this version knows formats up to {known}: a newer version \

@@ -19,8 +19,13 @@ use crate::log::Claim;
 impl<D: Disk> FileLog<D> {
     pub(super) fn take_over(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
         self.forget();
-        let found = Manifest::read(&mut self.disk, CURRENT.version)?;
         let names = volume::names(&self.disk)?;
+        let found = match Manifest::read(&mut self.disk, CURRENT.version) {
+            Err(LogError::Manifest { why }) if !names.iter().any(|name| id_of(name).is_some()) => {
+                return Err(LogError::NothingLeft { why });
+            }
+            found => found?,
+        };
         let mut notices = Vec::new();
         let mut manifest = match found {
             Some(manifest) => manifest,

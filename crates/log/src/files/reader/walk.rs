@@ -80,6 +80,7 @@ impl<F: ReadFile> Walk<F> {
         };
         ids.sort_unstable_by(|a, b| b.cmp(a));
         let manifest = match (manifest, ids.last()) {
+            (Err(LogError::Manifest { why }), None) => return Err(LogError::NothingLeft { why }),
             (Err(error), None) => return Err(error),
             (Err(LogError::NoLog), Some(id)) => Err(LogError::MissingManifest { segment: name_of(*id) }),
             (manifest, _) => manifest,

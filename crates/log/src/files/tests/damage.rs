@@ -218,3 +218,15 @@ fn damage_that_replay_finds_leaves_the_segments_as_they_were_and_is_found_again(
     assert_ne!(after["manifest"], before["manifest"], "a larger epoch was claimed");
     assert_eq!(recovered(&disk), Err(error));
 }
+
+#[test]
+fn a_manifest_without_a_segment_that_cannot_be_trusted_says_that_nothing_is_left() {
+    let disk = TestDisk::new();
+    disk.put("manifest", b"");
+    let why = "its last line is not a checksum".to_owned();
+    assert_eq!(recovered(&disk).unwrap_err(), LogError::NothingLeft { why });
+    let error = crate::files::Reader::open_damaged(&mut disk.clone(), &[]).unwrap_err().to_string();
+    assert!(error.contains("nothing can be salvaged") && error.contains("remove that file"), "{error}");
+    disk.remove_now("manifest");
+    assert_eq!(recovered(&disk).unwrap().0.tail, 0);
+}
