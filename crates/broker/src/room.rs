@@ -1,7 +1,7 @@
 //! What a full disk allows: what would need room that is not there is refused before it is decided.
 
 use jobyard_engine::{Command, Needs};
-use jobyard_log::{FRAME_HEADER_BYTES, Log, RESERVE_SEGMENTS};
+use jobyard_log::{Extent, FRAME_HEADER_BYTES, Log, RESERVE_SEGMENTS};
 
 use crate::Broker;
 
@@ -12,14 +12,14 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 const LAST_SEGMENTS: u64 = RESERVE_SEGMENTS - 1;
 
 /// The share of a segment that is kept back even from that.
-pub(crate) const LAST_PART: u64 = 4;
+const LAST_PART: u64 = 16;
 
 impl<L: Log> Broker<L> {
-    /// Whether the disk has too little room for jobs.
+    /// Whether the disk has too little room for jobs, or for all but small ones.
     #[must_use]
     pub fn disk_full(&self) -> bool {
-        let extent = self.commit.log.extent();
-        extent.short && extent.room < RESERVE_SEGMENTS.saturating_mul(extent.segment_bytes)
+        let Extent { segment_bytes, short, room, .. } = self.commit.log.extent();
+        short && room < RESERVE_SEGMENTS.saturating_mul(segment_bytes).saturating_add(segment_bytes / LAST_PART)
     }
 
     /// Why the log could find no more room, in words.

@@ -6,10 +6,12 @@ use jobyard_engine::Engine;
 use jobyard_log::{Extent, FRAME_HEADER_BYTES, Log, Position};
 
 use crate::Broker;
-use crate::room::LAST_PART;
 
 /// What a turn writes anew beside a share of what it appends.
 const PORTION_BYTES: usize = 64 << 10;
+
+/// The same while room is short, at least: what is written then is cut to what the newest segment takes.
+const SHORT_PORTION_BYTES: usize = 1 << 20;
 
 /// How much is written anew for each byte appended, so that dead bytes do not grow faster than they are reclaimed.
 const PER_APPENDED: usize = 2;
@@ -48,20 +50,18 @@ struct Oldest {
 /// It may grow to one and a half times what lives, and a segment: with two bytes written anew for each that is appended, it
 /// then stays below twice what lives and two segments.
 ///
-/// When the disk is short of room, what can be reclaimed is, but never with room that is not there: an oldest segment of
-/// which a quarter is dead, even with the last of the reserve; else, because there is something to reclaim behind it, only
-/// if no part of that is needed meanwhile. What was begun is finished: only then does it give room. The frames that writing
-/// anew takes must not be taken for dead, or it would never end.
+/// When the disk is short of room, whatever is dead is reclaimed, if what lives of the oldest segment finds room: where all
+/// has room, or in one segment that is held back, whose place the oldest takes. What was begun gives room only when it is
+/// finished. The frames that writing anew takes must not be taken for dead, or it would never end.
 fn too_long(extent: &Extent, live_bytes: u64, oldest: &Oldest) -> bool {
-    let Extent { bytes, oldest_bytes, segment_bytes, short, room, .. } = *extent;
+    let Extent { bytes, oldest_bytes, segment_bytes, short, room, spares, .. } = *extent;
     if short {
-        let leaves = |part| oldest.live_bytes.saturating_add(segment_bytes / part) <= room;
+        let needed_bytes = oldest.live_bytes.saturating_add(segment_bytes / 32);
+        let fits = needed_bytes <= room || spares > 0 && needed_bytes <= segment_bytes;
         let oldest_dead_bytes = oldest_bytes.saturating_sub(oldest.live_bytes);
         let dead_bytes = bytes.saturating_sub(live_bytes.saturating_add(live_bytes / 64));
-        return oldest.is_begun
-            || oldest.live_bytes == 0
-            || oldest_dead_bytes >= segment_bytes / 4 && leaves(32)
-            || dead_bytes > segment_bytes && leaves(LAST_PART);
+        let gains = oldest.is_begun || oldest_dead_bytes >= segment_bytes / 4 || dead_bytes > segment_bytes / 2;
+        return oldest.live_bytes == 0 || gains && fits;
     }
     bytes > live_bytes.saturating_add(live_bytes / 2).saturating_add(segment_bytes)
 }
@@ -82,10 +82,14 @@ impl<L: Log> Broker<L> {
         if !self.compaction_due() {
             return;
         }
-        let portion = PORTION_BYTES.saturating_add(PER_APPENDED * decided_bytes).min(self.batch_bytes_max());
         let extent = self.commit.log.extent();
-        // With room in abundance, what is lost at a segment's end does not matter.
-        let within = if extent.short { extent.rest.saturating_sub(FRAME_HEADER_BYTES as u64) } else { u64::MAX };
+        let portion = PORTION_BYTES.saturating_add(PER_APPENDED * decided_bytes).min(self.batch_bytes_max());
+        // With room in abundance, neither frames nor what is lost at a segment's end matter.
+        let (portion, within) = if extent.short {
+            (portion.max(SHORT_PORTION_BYTES), extent.rest.saturating_sub(FRAME_HEADER_BYTES as u64))
+        } else {
+            (portion, u64::MAX)
+        };
         if self.engine.compact_within(portion, usize::try_from(within).unwrap_or(usize::MAX)) {
             self.stretches.rewritten = Some(self.commit.position(self.engine.records()));
         }
@@ -96,7 +100,7 @@ impl<L: Log> Broker<L> {
     pub(crate) fn make_room(&mut self) {
         let oldest = self.stretches.starts.front().copied();
         while self.commit.log.extent().short && self.may_submit() && self.compaction_due() {
-            self.compact(0);
+            self.compact(self.batch_bytes_max());
             self.submit();
             self.drop_rewritten();
             if self.stretches.starts.front().copied() != oldest {
@@ -138,7 +142,16 @@ mod tests {
     const SEGMENT: u64 = 1_000;
 
     fn extent(bytes: u64, short: bool, room: u64) -> Extent {
-        Extent { bytes, oldest_bytes: SEGMENT, segment_bytes: SEGMENT, newest_from: 1, short, room, rest: room }
+        Extent {
+            bytes,
+            oldest_bytes: SEGMENT,
+            segment_bytes: SEGMENT,
+            newest_from: 1,
+            short,
+            room,
+            rest: room,
+            spares: 0,
+        }
     }
 
     fn oldest(live_bytes: u64) -> Oldest {
@@ -154,16 +167,18 @@ mod tests {
 
     #[test]
     fn a_log_on_a_full_disk_gives_up_what_it_can() {
+        let begun = Oldest { live_bytes: 900, is_begun: true };
         assert!(too_long(&extent(10_000, true, 781), 10_000, &oldest(750)), "a quarter of the oldest is dead");
         assert!(!too_long(&extent(10_000, true, 780), 10_000, &oldest(750)), "there is no room to write it anew");
         assert!(!too_long(&extent(10_000, true, 2_000), 10_000, &oldest(751)));
-        assert!(too_long(&extent(11_157, true, 1_250), 10_000, &oldest(1_000)), "a segment is dead somewhere");
-        assert!(!too_long(&extent(11_156, true, 1_250), 10_000, &oldest(1_000)));
-        assert!(
-            !too_long(&extent(11_157, true, 1_249), 10_000, &oldest(1_000)),
-            "the last of the reserve is not for that"
-        );
+        assert!(too_long(&extent(10_657, true, 1_031), 10_000, &oldest(1_000)), "half a segment is dead somewhere");
+        assert!(!too_long(&extent(10_656, true, 1_031), 10_000, &oldest(1_000)));
         assert!(too_long(&extent(10_000, true, 0), 10_000, &oldest(0)), "nothing is needed of the oldest");
-        assert!(too_long(&extent(10_000, true, 0), 10_000, &Oldest { live_bytes: 900, is_begun: true }));
+        assert!(too_long(&extent(10_000, true, 931), 10_000, &begun));
+        assert!(!too_long(&extent(10_000, true, 930), 10_000, &begun));
+        let held_back = |bytes| Extent { spares: 1, ..extent(bytes, true, 0) };
+        assert!(too_long(&held_back(10_000), 10_000, &begun), "the segment held back is for that");
+        assert!(too_long(&held_back(20_000), 10_000, &oldest(969)));
+        assert!(!too_long(&held_back(20_000), 10_000, &oldest(970)), "it would take two");
     }
 }

@@ -339,7 +339,16 @@ impl<D: Disk> Log for FileLog<D> {
         // Frames alone are counted: what a segment's header takes can never be let go of by writing less.
         let segment_bytes = self.spares.capacity();
         let Some(held) = &self.held else {
-            return Extent { bytes: 0, oldest_bytes: 0, segment_bytes, newest_from: 0, short: false, room: 0, rest: 0 };
+            return Extent {
+                bytes: 0,
+                oldest_bytes: 0,
+                segment_bytes,
+                newest_from: 0,
+                short: false,
+                room: 0,
+                rest: 0,
+                spares: 0,
+            };
         };
         let newest = held.newest();
         let rest = newest.bytes.saturating_sub(newest.used);
@@ -351,6 +360,7 @@ impl<D: Disk> Log for FileLog<D> {
             short: self.spares.short(),
             room: rest + self.spares.room(),
             rest,
+            spares: self.spares.there(),
         }
     }
 

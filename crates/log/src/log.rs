@@ -86,6 +86,9 @@ pub struct Extent {
     pub room: u64,
     /// How many of them find it in the newest segment. What a batch does not fit into is lost with the next one.
     pub rest: u64,
+    /// How many whole segments are there for certain, also those that are no part of that room: with one of them what lives
+    /// of another can be written anew, and that one takes its place.
+    pub spares: u64,
 }
 
 impl Extent {
@@ -98,6 +101,7 @@ impl Extent {
         short: false,
         room: u64::MAX,
         rest: u64::MAX,
+        spares: u64::MAX,
     };
 }
 

@@ -137,10 +137,12 @@ fn fit_into_segments(config: &mut Config) {
         return;
     }
     let share = |part| usize::try_from(config.segment_bytes / part).unwrap_or(usize::MAX);
-    let (at_most, name_at_most) = (share(2), share(16));
+    let (at_most, block_at_most, name_at_most) = (share(2), share(4), share(16));
     let Limits { body_bytes_max, block_bytes_max, group_bytes_max, queue_name_bytes_max, .. } = &mut config.limits;
+    // A job that is written anew has its result with it.
+    *block_bytes_max = block_at_most.min(*block_bytes_max);
     *queue_name_bytes_max = name_at_most.min(*queue_name_bytes_max);
-    let limits = [body_bytes_max, block_bytes_max, group_bytes_max];
+    let limits = [body_bytes_max, group_bytes_max];
     if limits.iter().all(|limit| **limit <= at_most) {
         return;
     }

@@ -18,12 +18,19 @@ fn body(job: u32) -> String {
     format!("{job} {}", "x".repeat(4000))
 }
 
-/// Puts jobs until one is refused; how many were taken.
+/// Puts jobs until one is refused; how many were taken. Then smaller ones, until there is no room even for those.
 fn fill(client: &mut Peer) -> u32 {
     let taken = (1..1000).take_while(|&job| add(client, job, &body(job))).count();
     let taken = u32::try_from(taken).unwrap();
     assert!(taken < 999, "the disk is never full");
+    until("small jobs are refused too", || !add(client, 10_000 + next_id(), "x"));
     taken
+}
+
+/// A number that was not given before.
+fn next_id() -> u32 {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// All that each protocol says when a job finds no room.

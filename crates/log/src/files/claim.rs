@@ -161,7 +161,11 @@ impl<D: Disk> FileLog<D> {
             // A spare's room is there already, even if the disk is full.
             Some(spare) => {
                 let file = volume::open(&mut self.disk, &spare.name)?;
-                copy(file, &spare.name, end, header, bytes).map(|file| (file, spare.name))
+                let copied = copy(file, &spare.name, end, header, bytes);
+                if copied.is_err() {
+                    self.spares.set_aside(Spare { name: spare.name.clone(), recycled: true, stale: true });
+                }
+                copied.map(|file| (file, spare.name))
             }
             None => self.copy_to_new(end, header, bytes),
         };
@@ -189,14 +193,17 @@ impl<D: Disk> FileLog<D> {
         }
     }
 
-    /// The segment that was copied to a spare becomes one: were it let go of, others might take its room.
+    /// The room of a segment that was copied to a spare is kept: were it let go of, others might take it.
     fn keep_room_of(&mut self, name: &str, end: &End<D::File>) -> Result<(), LogError> {
-        let Some(mut file) = volume::open_if_there(&mut self.disk, name)? else { return Ok(()) };
-        let recycled = end.cut.is_none();
-        if !recycled {
-            empty(&mut file, name, end.bytes)?;
+        // Where names cannot be exchanged it is gone.
+        if volume::open_if_there(&mut self.disk, name)?.is_none() {
+            return Ok(());
         }
-        self.spares.add(Spare { name: name.to_owned(), recycled });
+        if end.bytes != self.options.segment_bytes {
+            return volume::remove(&mut self.disk, name);
+        }
+        let (name, stale) = (name.to_owned(), end.cut.is_some());
+        self.spares.set_aside(Spare { name, recycled: true, stale });
         Ok(())
     }
 
@@ -220,25 +227,29 @@ impl<D: Disk> FileLog<D> {
         Ok(())
     }
 
-    /// Takes note of the spares that are there; those that do not fit go.
+    /// Takes note of the spares that are there; those that do not fit go, and those that cannot be read.
     fn find_spares(&mut self, newest: &SegmentHeader) -> Result<(), LogError> {
         let names = volume::names(&self.disk)?;
         let numbers: Vec<u64> = names.iter().filter_map(|name| spare_number_of(name)).collect();
         self.spares.reset(numbers.iter().max().map_or(1, |max| max.saturating_add(1)));
         for name in names.into_iter().filter(|name| spare_number_of(name).is_some()) {
-            let mut file = volume::open(&mut self.disk, &name)?;
-            let bytes = volume::bytes(&file, &name)?;
-            if bytes != self.options.segment_bytes || !self.spares.wants_old() {
-                volume::remove(&mut self.disk, &name)?;
-                continue;
+            match self.judge_spare(&name, newest) {
+                Ok(Some(stale)) if self.spares.wants_old() => {
+                    self.spares.add(Spare { name, recycled: true, stale });
+                }
+                _ => volume::remove(&mut self.disk, &name)?,
             }
-            let recycled = segment::is_before(&file, &name, newest)?;
-            if !recycled {
-                empty(&mut file, &name, bytes)?;
-            }
-            self.spares.add(Spare { name, recycled });
         }
         Ok(())
+    }
+
+    /// Whether a spare may hold what is still to come; nothing if it is of another length.
+    fn judge_spare(&mut self, name: &str, newest: &SegmentHeader) -> Result<Option<bool>, LogError> {
+        let file = volume::open(&mut self.disk, name)?;
+        if volume::bytes(&file, name)? != self.options.segment_bytes {
+            return Ok(None);
+        }
+        segment::is_before(&file, name, newest).map(|is_before| Some(!is_before))
     }
 
     /// Finishes what a crash interrupted: segments that are no part of the log go, or are kept aside if they were salvaged.
@@ -269,13 +280,6 @@ fn is_half_made(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(".new") else { return false };
     let whole = format!("{stem}.log");
     id_of(&whole).is_some() || spare_number_of(&whole).is_some()
-}
-
-/// Fills a spare with zeros whose frames might be taken for some that are still to come. Its room is kept: there may be no
-/// other.
-fn empty<F: DiskFile>(file: &mut F, name: &str, bytes: u64) -> Result<(), LogError> {
-    volume::write_zeros(file, name, 0, bytes)?;
-    volume::sync(file, name)
 }
 
 fn missing_is_fine(error: LogError) -> Result<(), LogError> {

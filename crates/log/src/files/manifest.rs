@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crc32c::crc32c;
 
+use super::format::CURRENT;
 use super::volume::{self, ReadDisk};
 use crate::disk::Disk;
 use crate::error::LogError;
@@ -57,6 +58,14 @@ impl Manifest {
         let crc = crc32c(text.as_bytes());
         writeln!(text, "crc {crc:08x}").expect("a string takes all");
         text
+    }
+
+    /// Reads it from the bytes of its file.
+    ///
+    /// # Errors
+    /// If they cannot be trusted, or are of a newer format.
+    pub fn parse(bytes: &[u8]) -> Result<Manifest, LogError> {
+        Manifest::from_text(bytes, CURRENT.version)
     }
 
     /// Reads it from text. That the last line is the checksum, and the second the format, holds for every format there will

@@ -45,7 +45,7 @@ impl<D: Disk> FileLog<D> {
         let id = self.held.as_ref().map_or(0, |held| held.manifest.newest + 1);
         let (name, bytes) = (new_name_of(id), HEADER_BYTES + frame_bytes);
         self.in_room_of_spares(|log| log.make_now(&name, bytes))?;
-        Ok((Spare { name, recycled: false }, bytes))
+        Ok((Spare::new(name), bytes))
     }
 
     /// Lets go of segments that hold nothing from this position on. The newest stays.
@@ -77,7 +77,7 @@ impl<D: Disk> FileLog<D> {
         if bytes != self.options.segment_bytes || !self.spares.wants_old() {
             return volume::remove(&mut self.disk, name);
         }
-        let spare = Spare { name: self.spares.new_name(), recycled: true };
+        let spare = Spare { name: self.spares.new_name(), recycled: true, stale: false };
         match volume::rename(&mut self.disk, name, &spare.name) {
             Ok(()) => {
                 self.spares.add(spare);

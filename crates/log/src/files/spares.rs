@@ -13,8 +13,12 @@ const RETRY_MS: u64 = 1000;
 /// So often is looked whether a spare is ready, while nothing else happens.
 const LOOK_MS: u64 = 20;
 
-/// So many are wanted: the reserve, and one whose room may be needed for the manifest.
-const WANTED: u64 = RESERVE_SEGMENTS + 1;
+/// So many are kept back even when room is short: for what is written anew of a segment that then becomes a spare, and for
+/// what else has no room yet.
+const HELD_BACK: u64 = 1;
+
+/// So many are wanted: the reserve, one that is held back, and one for the batch that finds out that there will be no more.
+const WANTED: u64 = RESERVE_SEGMENTS + HELD_BACK + 1;
 
 /// A file as long as a segment that is none yet.
 #[derive(Debug)]
@@ -22,6 +26,15 @@ pub(super) struct Spare {
     pub name: String,
     /// Whether it may hold what a segment held.
     pub recycled: bool,
+    /// Whether that might be taken for something still to come. It is emptied before it is used.
+    pub stale: bool,
+}
+
+impl Spare {
+    /// One that holds zeros.
+    pub fn new(name: String) -> Self {
+        Spare { name, recycled: false, stale: false }
+    }
 }
 
 /// Those there are, and those to come.
@@ -29,6 +42,9 @@ pub(super) struct Spare {
 pub(super) struct Spares {
     segment_bytes: u64,
     ready: Vec<Spare>,
+    /// The newest segment's old file, when a start has copied it. Its room is kept until there are enough others; it is the
+    /// last to be used, for it may be that the server had ended because of it.
+    aside: Option<Spare>,
     /// The one being made, as it will be called.
     coming: Option<String>,
     next_number: u64,
@@ -46,7 +62,7 @@ struct Shortage {
 
 impl Spares {
     pub fn new(segment_bytes: u64) -> Self {
-        Spares { segment_bytes, ready: Vec::new(), coming: None, next_number: 1, shortage: None }
+        Spares { segment_bytes, ready: Vec::new(), aside: None, coming: None, next_number: 1, shortage: None }
     }
 
     /// Begins anew, with numbers from this one on.
@@ -79,10 +95,15 @@ impl Spares {
     }
 
     /// How much is sure to find room in spares. Unless no more could be found, those to come are as good as there. If none
-    /// could, one spare is kept back: its room may be needed for the manifest.
+    /// could, one spare is held back.
     pub fn room(&self) -> u64 {
-        let spares = if self.short() { self.ready_count().saturating_sub(1) } else { WANTED };
+        let spares = if self.short() { self.there().saturating_sub(HELD_BACK) } else { WANTED };
         spares * self.capacity()
+    }
+
+    /// How many are there, the one held back too.
+    pub fn there(&self) -> u64 {
+        self.ready_count() + u64::from(self.aside.is_some())
     }
 
     /// When it is to be looked whether the spare that is being made is there, or when to try again.
@@ -116,12 +137,17 @@ impl Spares {
     }
 
     pub fn pop(&mut self) -> Option<Spare> {
-        self.ready.pop()
+        self.ready.pop().or_else(|| self.aside.take())
+    }
+
+    /// Keeps the room of a file until there are enough spares.
+    pub fn set_aside(&mut self, spare: Spare) {
+        self.aside = Some(spare);
     }
 
     /// Removes a spare, so that something else finds room, for which there was none. Says whether there was a spare.
     pub fn give_up_one<D: Disk>(&mut self, disk: &mut D, error: &LogError) -> Result<bool, LogError> {
-        let Some(spare) = self.ready.pop() else { return Ok(false) };
+        let Some(spare) = self.aside.take().or_else(|| self.ready.pop()) else { return Ok(false) };
         volume::remove(disk, &spare.name)?;
         // What needed the room may have needed it for a moment only.
         self.shortage = Some(Shortage { error: error.clone(), retry_at: 0 });
@@ -146,7 +172,7 @@ impl<D: Disk> FileLog<D> {
                 if let Some(shortage) = &mut self.spares.shortage {
                     shortage.retry_at = engine_ms;
                 }
-                self.spares.add(Spare { name, recycled: false });
+                self.spares.add(Spare::new(name));
             }
             Err(error) => {
                 // Without its name it is of no use, and must not take the room of the next. If nothing was made, nothing is there.
@@ -169,6 +195,10 @@ impl<D: Disk> FileLog<D> {
             self.collect_spare(false, engine_ms);
             if self.spares.coming.is_none() && !self.spares.wants_new() {
                 self.spares.shortage = None;
+                if let Some(spare) = self.spares.aside.take() {
+                    // If it cannot be removed, it is a spare at the next start.
+                    let _ = self.disk.remove(&spare.name);
+                }
             }
             let due = self.spares.retry_at().is_none_or(|at| at <= engine_ms);
             if self.spares.coming.is_some() || !self.spares.wants_new() || !due {
@@ -181,15 +211,24 @@ impl<D: Disk> FileLog<D> {
     /// A spare, even if it has to be made now.
     pub(super) fn take_spare(&mut self, engine_ms: u64) -> Result<Spare, LogError> {
         // That there is no more room must be known while the reserve is there: it is not touched before.
-        let is_reserve = !self.spares.short() && self.spares.ready_count() <= RESERVE_SEGMENTS;
+        let is_reserve = !self.spares.short() && self.spares.ready_count() < WANTED;
         self.collect_spare(is_reserve || self.spares.ready.is_empty(), engine_ms);
         if let Some(spare) = self.spares.pop() {
-            return Ok(spare);
+            return if spare.stale { self.emptied(spare) } else { Ok(spare) };
         }
         // It is used at once, and renamed with its header: it never needs its name as a spare.
         let name = half_made(&self.spares.new_name());
         self.make_now(&name, self.spares.segment_bytes)?;
-        Ok(Spare { name, recycled: false })
+        Ok(Spare::new(name))
+    }
+
+    /// Fills a spare with zeros. Its first block stays as it is until it gets a header: as long as that tells that it is
+    /// stale, it is, even if this is interrupted.
+    fn emptied(&mut self, spare: Spare) -> Result<Spare, LogError> {
+        let mut file = volume::open(&mut self.disk, &spare.name)?;
+        volume::write_zeros(&mut file, &spare.name, HEADER_BYTES, self.spares.segment_bytes)?;
+        volume::sync(&mut file, &spare.name)?;
+        Ok(Spare::new(spare.name))
     }
 
     /// Makes a file of zeros and waits for it.

@@ -26,6 +26,8 @@ pub(super) struct State {
     pub fails_at: Option<(usize, io::ErrorKind)>,
     /// Bytes of a file that cannot be read, from and to.
     pub unreadable: Option<(String, u64, u64)>,
+    /// A file that takes nothing more.
+    pub unwritable: Option<*const RefCell<Vec<u8>>>,
     /// Whether that operation does its work, a write half of it, before it fails.
     pub fails_late: bool,
     /// At most so many bytes are written at once.
@@ -66,6 +68,7 @@ impl TestDisk {
             fails_at: None,
             fails_late: false,
             unreadable: None,
+            unwritable: None,
             write_bytes_max: usize::MAX,
             room: usize::MAX,
             greedy: false,
@@ -311,6 +314,9 @@ impl DiskFile for TestFile {
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let end = self.disk.step()?;
+        if self.disk.state().unwritable == Some(Rc::as_ptr(&self.bytes)) {
+            return Err(io::ErrorKind::Other.into());
+        }
         let most = if end.is_err() { bytes.len() / 2 } else { self.disk.state().write_bytes_max };
         let some = bytes.len().min(most);
         let offset = usize::try_from(offset).unwrap();

@@ -115,15 +115,22 @@ fn copy(from: &Path, to: &Path) -> Result<Option<Contents>> {
 
 /// The manifest, and its text.
 fn read_manifest(from: &Path) -> Result<(Manifest, Vec<u8>)> {
-    let read = || fs::read(from.join(MANIFEST));
+    let path = from.join(MANIFEST);
+    let mut attempt = 1;
     loop {
-        let before = read();
-        let mut directory = OsDirectory::open(from)?;
-        let reader = Reader::open(&mut directory, &[]).with_context(|| format!("in {}", from.display()))?;
-        if let (Ok(before), Ok(after), Ok(manifest)) = (before, read(), reader.manifest())
-            && before == after
-        {
-            return Ok((*manifest, after));
+        let whole = || format!("in {}", from.display());
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // Whoever names another directory is told so, or that it is damaged.
+                Reader::open(&mut OsDirectory::open(from)?, &[]).with_context(whole)?;
+                return Err(error).with_context(whole);
+            }
+            text => text.with_context(|| format!("cannot read {}", path.display()))?,
+        };
+        match Manifest::parse(&text) {
+            // It may have been written over while it was read.
+            Err(_) if attempt < ATTEMPTS => attempt += 1,
+            manifest => return Ok((manifest.with_context(whole)?, text)),
         }
     }
 }

@@ -241,3 +241,32 @@ fn whatever_ends_by_itself_needs_no_more_room_than_there_is() {
         assert!(put(&mut crowd, 0), "all {jobs} jobs of {length} bytes are gone, and there is no room");
     }
 }
+
+#[test]
+fn what_was_begun_of_a_segment_takes_no_room_that_is_not_there() {
+    for (at, free) in (0..30).flat_map(|at| (0..12).map(move |free| (at, free))) {
+        let mut crowd = Crowd::new();
+        crowd.work.world.disk.set_capacity(None);
+        let workq = Speaks::ALL.iter().position(|speaks| *speaks == Speaks::Workq).expect("it is spoken");
+        let add = |job, bytes| format!("add {} full 9000 90000000 {bytes}\r\n{}\r\n", uuid(job), "x".repeat(bytes));
+        // Jobs of one segment, with results that take many.
+        for job in 0..60 {
+            crowd.talk(workq, add(job, 20).into_bytes());
+        }
+        for job in 0..60 {
+            let complete = format!("complete {} 4000\r\n{}\r\n", uuid(job), "r".repeat(4_000));
+            assert!(Speaks::Workq.is_yes(&crowd.talk(workq, complete.into_bytes())));
+        }
+        // Others come and go, so that the segment is being written anew when the disk gets full.
+        for job in 100..200 {
+            if job == 100 + at {
+                let disk = &crowd.work.world.disk;
+                disk.set_capacity(Some(disk.bytes() + free * SEGMENT_BYTES));
+            }
+            if !Speaks::Workq.is_yes(&crowd.talk(workq, add(job, 4_000).into_bytes())) {
+                break;
+            }
+            crowd.talk(workq, format!("delete {}\r\n", uuid(job)).into_bytes());
+        }
+    }
+}

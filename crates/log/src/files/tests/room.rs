@@ -23,12 +23,12 @@ fn fill(disk: &TestDisk) {
 fn spares_are_made_ahead_and_count_as_room() {
     let disk = TestDisk::new();
     let (mut log, _) = claimed(&disk, options());
-    assert_eq!(spares(&disk), 3);
-    assert_eq!(log.extent().room, 4 * CAPACITY);
+    assert_eq!(spares(&disk), 4);
+    assert_eq!(log.extent().room, 5 * CAPACITY);
     for position in 1..=40 {
         append(&mut log, 1, position..=position);
-        assert_eq!(spares(&disk), 3);
-        assert!(log.extent().room >= 3 * CAPACITY);
+        assert_eq!(spares(&disk), 4);
+        assert!(log.extent().room >= 4 * CAPACITY);
     }
 }
 
@@ -104,17 +104,17 @@ fn when_the_disk_is_full_room_shrinks_until_there_is_some_again() {
 #[test]
 fn why_no_room_could_be_found_is_said_until_some_is() {
     let says = [
-        (ErrorKind::PermissionDenied, "could not make spare-4.log: permission denied"),
-        (ErrorKind::Other, "could not make spare-4.log: other error"),
-        (ErrorKind::StorageFull, "the disk is full: could not make spare-4.log: no storage space"),
-        (ErrorKind::QuotaExceeded, "the disk is full: could not make spare-4.log: quota exceeded"),
+        (ErrorKind::PermissionDenied, "could not make spare-5.log: permission denied"),
+        (ErrorKind::Other, "could not make spare-5.log: other error"),
+        (ErrorKind::StorageFull, "the disk is full: could not make spare-5.log: no storage space"),
+        (ErrorKind::QuotaExceeded, "the disk is full: could not make spare-5.log: quota exceeded"),
     ];
     for (kind, said) in says {
         let disk = TestDisk::new();
         let (mut log, _) = claimed(&disk, options());
         disk.state().slow = true;
         let mut position = 0;
-        while disk.names().iter().all(|name| name != "spare-4.new") {
+        while disk.names().iter().all(|name| name != "spare-5.new") {
             assert_eq!((log.extent().short, log.shortage()), (false, None));
             position += 1;
             append(&mut log, 1, position..=position);
@@ -182,7 +182,7 @@ fn a_directory_without_room_for_a_name_costs_a_spare_and_no_more() {
     disk.state().names_refused = 1;
     append(&mut log, 1, 4..=40);
     assert_eq!(disk.state().names_refused, 0);
-    assert_eq!(spares(&disk), 3, "a new one was made");
+    assert_eq!(spares(&disk), 4, "a new one was made");
     // What is let go of goes, if it cannot become a spare, or a spare is made if that one cannot get its name.
     let before = disk.names().len();
     disk.state().names_refused = 2;
@@ -196,44 +196,133 @@ fn a_directory_without_room_for_a_name_costs_a_spare_and_no_more() {
     assert_eq!(recovered(&disk).unwrap().0.tail, 60);
 }
 
-#[test]
-fn spares_of_a_later_time_are_emptied() {
+/// A log of three batches, restored beside spares that hold later ones.
+fn restored_beside_later_spares() -> TestDisk {
     let disk = TestDisk::new();
     let (mut log, _) = claimed(&disk, options());
     append(&mut log, 1, 1..=3);
     let backup = disk.copy();
-    // Until the segment that holds them is a spare.
-    append(&mut log, 1, 4..=40);
-    log.truncate_before(38);
-    for name in disk.names().iter().filter(|name| spare_number_of(name).is_some()) {
-        backup.put(name, &disk.get(name));
+    for position in 4..=40 {
+        append(&mut log, 1, position..=position);
+        log.truncate_before(position);
     }
-    let spares_hold_later = || {
-        let spares = backup.contents().into_iter().filter(|(name, _)| spare_number_of(name).is_some());
-        let is_later = |frame: &[u8]| peek(frame, SALT).is_some_and(|(header, _)| header.position > 3);
-        spares.map(|(_, bytes)| bytes).any(|bytes| bytes.windows(FRAME_HEADER_BYTES).any(is_later))
+    let is_spare = |name: &&String| spare_number_of(name).is_some();
+    backup.names().iter().filter(is_spare).for_each(|name| backup.remove_now(name));
+    disk.names().iter().filter(is_spare).for_each(|name| backup.put(name, &disk.get(name)));
+    let is_later = |frame: &[u8]| peek(frame, SALT).is_some_and(|(header, _)| header.position > 3);
+    let holds_later = |(name, bytes): (String, Vec<u8>)| {
+        spare_number_of(&name).is_some() && bytes.windows(FRAME_HEADER_BYTES).any(is_later)
     };
-    assert!(spares_hold_later());
-    let (mut log, claim) = claimed(&backup, options());
-    assert!(!spares_hold_later());
-    append(&mut log, claim.epoch, 4..=20);
-    assert_eq!(recovered(&backup).unwrap().1, expected(1..=20));
+    assert!(backup.contents().into_iter().any(holds_later));
+    backup
 }
 
 #[test]
-fn of_a_disk_found_full_the_reserve_is_left() {
+fn spares_of_a_later_time_are_taken_for_nothing_wherever_emptying_them_is_interrupted() {
+    let restored = restored_beside_later_spares();
+    for at in 0..400 {
+        let disk = restored.copy();
+        disk.all_synced();
+        // They are used up, for there is no room for others; each is emptied in many pieces.
+        disk.state().greedy = true;
+        disk.state().write_bytes_max = 300;
+        if at > 0 {
+            disk.state().fails_at = Some((at, ErrorKind::Other));
+        }
+        let mut log = open(&disk, options());
+        let mut durable = 3;
+        if let Ok(claim) = log.claim(0) {
+            while log.trouble().is_none() && log.extent().room >= 300 {
+                let done = submit(&mut log, claim.epoch, durable + 1, &payload(durable + 1));
+                durable += u64::from(done == Completion::Durable(durable + 1));
+                let (claim, batches) = recovered(&crash_copy(&disk)).unwrap();
+                assert!(claim.tail >= durable && batches == expected(1..=claim.tail), "{at}: {claim:?}");
+            }
+        }
+        assert!(at > 0 || durable > 9, "{durable}");
+        disk.state().fails_at = None;
+        let (claim, batches) = recovered(&disk).unwrap();
+        assert!(claim.tail >= durable && batches == expected(1..=claim.tail), "{at}: {claim:?}");
+    }
+}
+
+/// What a process that starts now finds, on a disk of its own that has no more room than this one.
+fn crash_copy(disk: &TestDisk) -> TestDisk {
+    let copy = disk.copy();
+    copy.state().greedy = disk.state().greedy;
+    copy
+}
+
+#[test]
+fn a_spare_that_cannot_be_read_is_no_reason_not_to_start() {
     let disk = TestDisk::new();
     let (mut log, _) = claimed(&disk, options());
-    fill(&disk);
-    let mut position = 0;
-    while !log.extent().short {
-        position += 1;
-        append(&mut log, 1, position..=position);
+    append(&mut log, 1, 1..=3);
+    log.close();
+    let spare = disk.names().into_iter().find(|name| spare_number_of(name).is_some()).unwrap();
+    disk.state().unreadable = Some((spare.clone(), 0, HEADER_BYTES));
+    assert_eq!(recovered(&disk).unwrap().1, expected(1..=3));
+    assert!(!disk.names().contains(&spare));
+}
+
+#[test]
+fn a_segment_that_takes_nothing_more_is_copied_and_not_touched_again() {
+    for torn in [false, true] {
+        let disk = TestDisk::new();
+        let (mut log, _) = claimed(&disk, options());
+        append(&mut log, 1, 1..=3);
+        drop(log);
+        if torn {
+            let end = disk.get(&name_of(1)).iter().rposition(|byte| *byte != 0).unwrap() + 1;
+            disk.change(&name_of(1), |bytes| bytes[end..end + 50].fill(7));
+        }
+        disk.state().unwritable = Some(disk.identity(&name_of(1)));
+        for start in 0..3 {
+            let (mut log, claim) = claimed(&disk, options());
+            assert_eq!(read(&mut log).unwrap(), expected(1..=3 + start));
+            append(&mut log, claim.epoch, 4 + start..=4 + start);
+        }
+        let (mut log, claim) = claimed(&disk, options());
+        append(&mut log, claim.epoch, 7..=40);
+        assert_eq!(log.trouble(), None);
     }
-    // With the rest of the segment that was just begun: its first batch, which found the disk full, is of the reserve already.
-    let room = log.extent().room;
-    assert!(room < RESERVE_SEGMENTS * CAPACITY, "{room}");
-    assert!(room >= RESERVE_SEGMENTS * CAPACITY - 300, "{room}");
+}
+
+#[test]
+fn a_segment_shorter_than_others_is_no_spare() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=2);
+    log.close();
+    let longer = Options { segment_bytes: 2 * SEGMENT_BYTES, ..options() };
+    drop(claimed(&disk, longer.clone()));
+    let (mut log, claim) = claimed(&disk, longer);
+    disk.state().greedy = true;
+    let mut position = claim.tail;
+    while log.extent().room >= 300 {
+        position += 1;
+        append(&mut log, claim.epoch, position..=position);
+    }
+    assert_eq!(log.trouble(), None);
+}
+
+#[test]
+fn of_a_disk_found_full_the_reserve_is_left_however_late_that_is_found() {
+    for slow in [false, true] {
+        let disk = TestDisk::new();
+        let (mut log, _) = claimed(&disk, options());
+        fill(&disk);
+        disk.state().slow = slow;
+        let mut position = 0;
+        while !log.extent().short {
+            position += 1;
+            append(&mut log, 1, position..=position);
+        }
+        // If it is found by a batch that begins a segment, this batch is of the reserve already.
+        let room = log.extent().room;
+        assert!(room >= RESERVE_SEGMENTS * CAPACITY - 300, "{room}");
+        assert!(room < (RESERVE_SEGMENTS + 1) * CAPACITY, "{room}");
+    }
 }
 
 #[test]
@@ -286,7 +375,7 @@ fn a_batch_longer_than_a_segment_takes_the_room_of_spares() {
     fill(&disk);
     log.tend(1);
     assert_eq!(submit(&mut log, 1, 2, &[7; 6000]), Completion::Durable(2));
-    assert!(spares(&disk) < 3);
+    assert!(spares(&disk) < 4);
     assert_eq!(recovered(&disk).unwrap().1.len(), 2);
 }
 
@@ -302,7 +391,7 @@ fn spares_of_another_size_go() {
         assert!(spare_number_of(&name).is_none() || bytes.len() == 9000, "{name}");
     }
     log.truncate_before(30);
-    assert_eq!(spares(&disk), 4, "one more is kept if it need not be made");
+    assert_eq!(spares(&disk), 5, "one more is kept if it need not be made");
     assert_eq!(recovered(&disk).unwrap().0.tail, 30, "and back again");
 }
 
@@ -331,7 +420,7 @@ fn each_start_may_have_another_segment_size() {
             assert!(log.extent().short || batches == 20);
             disk.state().room = usize::MAX;
             log.tend(u64::MAX);
-            assert!(!log.extent().short && spares(&disk) >= 3);
+            assert!(!log.extent().short && spares(&disk) >= 4);
             position += 10;
             append(&mut log, claim.epoch, position - 9..=position);
             if clean {
