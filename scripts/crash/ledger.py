@@ -1,5 +1,6 @@
 """What clients were promised, and what they saw. It stands outside the server and believes only answers."""
 
+import hashlib
 import json
 import threading
 import time
@@ -14,11 +15,17 @@ LEASED = b"4"
 ASKED, ACKNOWLEDGED = "asked", "acknowledged"
 
 
+def digest(body):
+    """What is remembered of a body once the job has ended."""
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
 class Job:
     """One job: what was asked for, and what was acknowledged."""
 
     def __init__(self, key, queue, body, uuid=None, not_before=None, blocker=None):
         self.key, self.queue, self.body = key, queue, body
+        self.digest = digest(body)
         self.uuid, self.number = uuid, None
         self.not_before, self.blocker = not_before, blocker
         self.put = ASKED
@@ -76,7 +83,7 @@ class Ledger:
         with self.lock:
             key = json.loads(taken.body).get("k")
             job = self.jobs.get(key)
-            if job is None or job.body != taken.body:
+            if job is None or job.digest != digest(taken.body):
                 self.say_wrong("unexpected", f"a job came that nobody put: {taken.body[:100]!r}")
                 return None
             self.counts["leases"] += 1
@@ -119,18 +126,20 @@ class Ledger:
     def acknowledged_end(self, job):
         with self.lock:
             self.counts["completed"] += 1
-            job.end, job.leased_until = ACKNOWLEDGED, None
+            job.end, job.leased_until, job.body = ACKNOWLEDGED, None, None
             self.recently_ended.append(job)
 
     def giving_back(self, job):
         with self.lock:
             job.leased_until = None
 
-    def look(self, client, draw, everything=False):
-        """Compares all that is known with what the server has after a start. `client` speaks workq."""
+    def look(self, client, draw, ended_max):
+        """Compares all that is known with what the server has after a start. `client` speaks workq. Of those that ended
+        before the last look, so many are looked up; all if that is None."""
         with self.lock:
-            self.ended += self.recently_ended
-            ended = self.ended if everything else self.recently_ended + draw.sample(self.ended, min(500, len(self.ended)))
+            before = self.ended if ended_max is None else draw.sample(self.ended, min(ended_max, len(self.ended)))
+            ended = self.recently_ended + before
+            self.ended = self.ended + self.recently_ended
             self.recently_ended = []
             open_jobs = [job for job in self.jobs.values() if job.end != ACKNOWLEDGED and job.put is not None]
             self.check_open(client, [job for job in open_jobs if job.name() is not None])
@@ -157,7 +166,7 @@ class Ledger:
                     self.counts["leases kept"] += 1
                     if found["state"] != LEASED:
                         self.say_wrong("leases lost", f"{job.key} has the state {found['state'].decode()}")
-            if found is not None and found["payload"] != job.body:
+            if found is not None and digest(found["payload"]) != job.digest:
                 self.say_wrong("unexpected", f"{job.key} has another body: {found['payload'][:100]!r}")
 
     def check_ended(self, client, jobs):
