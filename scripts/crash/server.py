@@ -24,7 +24,7 @@ def find_binary():
 
 
 class NotStarted(SystemExit):
-    """It ended, or said nothing for too long, before it said where it listens. Whoever does not expect that ends with it."""
+    """It ended, or said nothing for too long, before it said where it listens. If not expected, the script ends."""
 
 
 class Server:
@@ -42,7 +42,7 @@ class Server:
         self.process = subprocess.Popen([*command, *options], **pipes, start_new_session=apart)
 
     def places(self):
-        """Where each protocol is spoken, once the server says so. An address more of a protocol has its whole text as key."""
+        """Where each protocol is spoken, once the server says so. An address with options has them in its key."""
         deadline = time.monotonic() + PATIENCE
         places = {}
         with selectors.DefaultSelector() as selector:
