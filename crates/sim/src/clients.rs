@@ -100,11 +100,17 @@ pub enum Heard {
     Refused(String),
     /// So many jobs are ready.
     Count(usize),
-    /// A job is there, in the state of this number, with this body; or it is not.
-    Job(Option<(u32, Vec<u8>)>),
+    /// What has become of a job.
+    Job(Fate),
     /// A result came: whether all went well.
     Result(bool),
 }
+
+/// The bytes that say something, and the command's label; nothing if it cannot be said.
+pub type Said = Option<(Vec<u8>, &'static str)>;
+
+/// What has become of a job: its state, as workq numbers them, and its body; or it is not there.
+pub type Fate = Option<(u32, Vec<u8>)>;
 
 /// An answer, and how many bytes it takes; nothing while it is not whole. An error if it is none.
 pub type Answer = Result<Option<(usize, Heard)>, String>;
@@ -122,8 +128,8 @@ pub struct Speaker {
     pub lease_ms: Option<u64>,
     /// The commands, by label.
     pub commands: &'static [&'static str],
-    /// The bytes that say it, and the command's label; nothing if it cannot be said.
-    pub say: fn(&Ask, wall_ms: i64) -> Option<(Vec<u8>, &'static str)>,
+    /// How to say it at this time of the wall clock.
+    pub say: fn(&Ask, wall_ms: i64) -> Said,
     /// The first answer in these bytes, to this question.
     pub hear: fn(&Ask, &[u8]) -> Answer,
 }

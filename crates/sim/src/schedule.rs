@@ -2,6 +2,7 @@
 //! its promises.
 
 mod audit;
+mod expected;
 mod faults;
 mod people;
 
@@ -12,9 +13,11 @@ use jobyard_engine::Limits;
 use jobyard_log::{Options, SyncMode};
 use jobyard_protocols::{ANY, Options as ListenerOptions, PROTOCOLS, find};
 
+use crate::clients::{Fate, SPEAKERS};
 use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
 use crate::world::{Setup, World, Wrong};
+use expected::{ANSWERS, RECORDS};
 pub use faults::FAULTS;
 use faults::Faults;
 use people::Person;
@@ -51,6 +54,14 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
     Outcome { tally: schedule.tally, digest: schedule.world.digest(), wrong, trace }
 }
 
+/// What should have happened in many schedules, and never did: commands, answers, refusals, faults, records.
+#[must_use]
+pub fn never_happened(tally: &Tally) -> Vec<String> {
+    let commands = SPEAKERS.iter().flat_map(|speaker| speaker.commands);
+    let expected = commands.chain(FAULTS).chain(ANSWERS).chain(RECORDS).copied();
+    expected.filter(|what| !tally.contains_key(*what)).map(str::to_owned).collect()
+}
+
 /// A schedule that is being run.
 pub(crate) struct Schedule {
     world: World,
@@ -66,7 +77,7 @@ pub(crate) struct Schedule {
     /// Whether the server takes no more jobs, or is about to stop.
     draining: bool,
     /// What was said of jobs: by UUID, state and body.
-    inspected: Vec<(String, Option<(u32, Vec<u8>)>)>,
+    inspected: Vec<(String, Fate)>,
     /// What was said of queues: by which command, which one, how many jobs.
     counted: Vec<(&'static str, &'static str, usize)>,
 }

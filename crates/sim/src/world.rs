@@ -214,9 +214,8 @@ impl World {
     pub fn rest(&mut self) -> Result<Option<u64>, Wrong> {
         for _ in 0..TURNS_MAX {
             self.deliver(true);
-            match self.turn_now() {
-                (false, sleep) => return Ok(sleep),
-                (true, _) => {}
+            if let (false, sleep) = self.turn_now() {
+                return Ok(sleep);
             }
         }
         Err(format!("the server is not at rest after {TURNS_MAX} turns"))

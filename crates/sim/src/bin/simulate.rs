@@ -6,8 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use jobyard_sim::clients::SPEAKERS;
-use jobyard_sim::schedule::{FAULTS, Outcome, Tally, run};
+use jobyard_sim::schedule::{Outcome, Tally, never_happened, run};
 
 const USAGE: &str = "\
 Runs simulated schedules: a whole server in one thread, with clients of every protocol, from one seed each.
@@ -80,22 +79,13 @@ fn main() -> ExitCode {
     let done = next.into_inner().min(schedules);
     println!("{done} schedules in {:.1} s", begun.elapsed().as_secs_f64());
     if let Some((seed, what)) = wrong.into_inner().expect("nobody panics with it") {
-        println!(
-            "seed {seed}: {what}\nto see it again: cargo run --release -p jobyard-sim --bin simulate -- --seed {seed}"
-        );
+        println!("seed {seed}: {what}\nto see it again: scripts/simulate --seed {seed} --trace");
         return ExitCode::FAILURE;
     }
-    let missing = missing(&tally);
+    let missing = never_happened(&tally);
     if schedules >= 1_000 && !missing.is_empty() {
         println!("never happened: {}", missing.join(", "));
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
-}
-
-/// What should have happened, and never did.
-fn missing(tally: &Tally) -> Vec<String> {
-    let commands = SPEAKERS.iter().flat_map(|speaker| speaker.commands);
-    let expected = commands.chain(FAULTS).copied();
-    expected.filter(|what| !tally.contains_key(*what)).map(str::to_owned).collect()
 }

@@ -1,6 +1,6 @@
 //! goqueue, as a client speaks it.
 
-use super::{Answer, Ask, DEFAULT_LEASE_MS, Heard, Speaker, text, unexpected};
+use super::{Answer, Ask, DEFAULT_LEASE_MS, Heard, Said, Speaker, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "goqueue",
@@ -12,7 +12,7 @@ pub const SPEAKER: Speaker = Speaker {
     hear,
 };
 
-fn say(ask: &Ask, _wall_ms: i64) -> Option<(Vec<u8>, &'static str)> {
+fn say(ask: &Ask, _wall_ms: i64) -> Said {
     match ask {
         Ask::Put(put) => {
             let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.failures.is_none();

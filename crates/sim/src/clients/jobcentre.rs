@@ -1,6 +1,6 @@
 //! Job Centre, as a client speaks it.
 
-use super::{Answer, Ask, Heard, Speaker, line, number_after, object_after, text, unexpected};
+use super::{Answer, Ask, Heard, Said, Speaker, line, number_after, object_after, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "jobcentre",
@@ -15,7 +15,7 @@ pub const SPEAKER: Speaker = Speaker {
 /// Longer than anything is waited for: a get waits for ever, or not.
 pub const FOR_EVER_MS: u64 = u64::MAX;
 
-fn say(ask: &Ask, _wall_ms: i64) -> Option<(Vec<u8>, &'static str)> {
+fn say(ask: &Ask, _wall_ms: i64) -> Said {
     let (text, label) = match ask {
         Ask::Put(put) => {
             let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.own_time_s.is_none();

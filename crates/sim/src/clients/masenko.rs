@@ -1,6 +1,6 @@
 //! masenko, as a client speaks it.
 
-use super::{Answer, Ask, Heard, Put, Speaker, date, line, number_after, object_after, text, unexpected};
+use super::{Answer, Ask, Heard, Put, Said, Speaker, date, line, number_after, object_after, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "masenko",
@@ -37,7 +37,7 @@ fn task(put: &Put, wall_ms: i64, blocked_by: &[i64]) -> Option<String> {
     Some(task + "}")
 }
 
-fn say(ask: &Ask, wall_ms: i64) -> Option<(Vec<u8>, &'static str)> {
+fn say(ask: &Ask, wall_ms: i64) -> Said {
     let (text, label) = match ask {
         Ask::Put(put) => (format!("PUSH {}\n", task(put, wall_ms, &[])?), "masenko PUSH"),
         Ask::Group { puts, completes } => {

@@ -1,6 +1,6 @@
 //! takeanumber, as a client speaks it: in lines.
 
-use super::{Answer, Ask, Heard, Speaker, line, text, unexpected};
+use super::{Answer, Ask, Heard, Said, Speaker, line, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "takeanumber",
@@ -19,7 +19,7 @@ pub const SPEAKER: Speaker = Speaker {
     hear,
 };
 
-fn say(ask: &Ask, _wall_ms: i64) -> Option<(Vec<u8>, &'static str)> {
+fn say(ask: &Ask, _wall_ms: i64) -> Said {
     let (text, label) = match ask {
         Ask::Put(put) => {
             let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.own_time_s.is_none();

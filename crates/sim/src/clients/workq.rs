@@ -1,6 +1,6 @@
 //! workq, as a client speaks it.
 
-use super::{Answer, Ask, DEFAULT_LEASE_MS, Heard, Speaker, date, line, text, unexpected, uuid_of_entry};
+use super::{Answer, Ask, DEFAULT_LEASE_MS, Heard, Said, Speaker, date, line, text, unexpected, uuid_of_entry};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "workq",
@@ -27,7 +27,7 @@ pub const SPEAKER: Speaker = Speaker {
 const LIFETIME_MS: u64 = 1 << 50;
 const OWN_TIME_MS: u64 = 86_400_000;
 
-fn say(ask: &Ask, wall_ms: i64) -> Option<(Vec<u8>, &'static str)> {
+fn say(ask: &Ask, wall_ms: i64) -> Said {
     let (text, label) = match ask {
         Ask::Put(put) => {
             let is_plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.failures.is_none();

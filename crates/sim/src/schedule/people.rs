@@ -476,5 +476,5 @@ fn words_of(words: &str) -> String {
     while short.contains("00") {
         short = short.replace("00", "0");
     }
-    short
+    short.trim_end().to_owned()
 }
