@@ -39,7 +39,9 @@ pub struct Job {
     pub was_taken: bool,
     /// Whether someone may have been given it without hearing of it.
     may_be_taken: bool,
-    /// In which turn someone last asked for something that may end whatever lease there is.
+    /// What was asked that may end whatever lease there is, and not answered.
+    disturbing: usize,
+    /// In which turn such a thing was last answered.
     disturbed: Option<u64>,
 }
 
@@ -82,8 +84,8 @@ impl Job {
     }
 
     /// Someone asks for something that may end its lease.
-    fn disturb(&mut self, when: When) {
-        self.disturbed = Some(when.turn);
+    fn disturb(&mut self) {
+        self.disturbing += 1;
         self.leases.iter_mut().for_each(|lease| lease.may_be_over = true);
     }
 
@@ -130,6 +132,7 @@ impl Ledger {
             leases: Vec::new(),
             was_taken: false,
             may_be_taken: false,
+            disturbing: 0,
             disturbed: None,
         });
     }
@@ -160,7 +163,7 @@ impl Ledger {
     pub fn end_asked(&mut self, entry: Entry, when: When) {
         let job = &mut self.jobs[entry];
         job.end_asked.get_or_insert(when);
-        job.disturb(when);
+        job.disturb();
     }
 
     /// Someone asks to have a job failed or put back.
@@ -170,7 +173,15 @@ impl Ledger {
         if fails && job.fails_at_once() {
             job.end_asked.get_or_insert(when);
         }
-        job.disturb(when);
+        job.disturb();
+    }
+
+    /// What was asked that may end a job or its lease was answered.
+    pub fn settled(&mut self, entry: Entry, when: When) {
+        let job = &mut self.jobs[entry];
+        job.disturbing -= 1;
+        job.disturbed = job.disturbed.max(Some(when.turn));
+        job.leases.iter_mut().filter(|lease| lease.since <= when).for_each(|lease| lease.may_be_over = true);
     }
 
     /// A job was said to be done (`keeps` that there may be a result) or removed.
@@ -211,7 +222,7 @@ impl Ledger {
             by_connection: speaker.holds_by_connection,
             until_ms: length_ms.map(|length_ms| asked.at_ms + length_ms),
             over_ms: length_ms.map(|length_ms| when.at_ms + length_ms + 1_000),
-            may_be_over: gone || job.disturbed.is_some_and(|turn| turn >= asked.turn),
+            may_be_over: gone || job.disturbing > 0 || job.disturbed.is_some_and(|turn| turn >= asked.turn),
         };
         self.check_taken(entry, &lease, asked)?;
         let job = &mut self.jobs[entry];

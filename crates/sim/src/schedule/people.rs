@@ -318,6 +318,12 @@ impl Schedule {
             heard => format!("{label} answered: {}", kind_of(heard)),
         };
         self.count(&said, 1);
+        let disturbed = match ask {
+            Ask::Complete(held) | Ask::Remove(held) | Ask::Fail(held) | Ask::Release(held) => Some(held.entry),
+            Ask::Group { completes, .. } => completes.as_ref().map(|held| held.entry),
+            _ => None,
+        };
+        disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
         match (ask, heard) {
             (Ask::Take { queues, .. }, Heard::Took { id, body }) => {
                 let by = Taker { client, speaker, gone: self.people[index].gone };
