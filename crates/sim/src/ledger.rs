@@ -72,15 +72,8 @@ struct Lease {
 
 impl Job {
     /// Whether it may be gone although nobody asked for it.
-    #[must_use]
-    pub fn is_mortal(&self) -> bool {
+    fn is_mortal(&self) -> bool {
         self.put.lifetime_s.is_some() || self.put.failures.is_some() || self.put.runs
-    }
-
-    /// Whether it must be there.
-    #[must_use]
-    pub fn must_be_there(&self) -> bool {
-        self.put_told.is_some() && self.end_asked.is_none() && !self.is_mortal()
     }
 
     /// Someone asks for something that may end its lease.
@@ -110,6 +103,19 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Whether a job must be there.
+    #[must_use]
+    pub fn must_be_there(&self, entry: Entry) -> bool {
+        let job = &self.jobs[entry];
+        job.put_told.is_some() && job.end_asked.is_none() && !self.may_go(entry)
+    }
+
+    /// Whether a job may be gone although nobody asked for it. What blocks it may take it along.
+    fn may_go(&self, entry: Entry) -> bool {
+        let fails = |blocker: Entry| self.may_go(blocker) || self.jobs[blocker].failed && self.jobs[blocker].fails_at_once();
+        self.jobs[entry].is_mortal() || self.blockers(entry).into_iter().any(fails)
+    }
+
     /// The entry that the next job gets.
     #[must_use]
     pub fn next_entry(&self) -> Entry {
@@ -252,7 +258,7 @@ impl Ledger {
             return Err(format!("job {entry} came before its date"));
         }
         for blocker in self.blockers(entry) {
-            if self.jobs[blocker].must_be_there() {
+            if self.must_be_there(blocker) {
                 return Err(format!("job {entry} came before job {blocker}, which blocks it, had ended"));
             }
         }
@@ -333,7 +339,7 @@ impl Ledger {
                 !lease.by_connection && !lease.may_be_over && lease.over_ms.is_some_and(|over_ms| over_ms <= now_ms)
             };
             job.put.queue == queue
-                && job.must_be_there()
+                && self.must_be_there(job.put.entry)
                 && plain
                 && !job.may_be_taken
                 && job.leases.iter().all(free)

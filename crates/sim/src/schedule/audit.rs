@@ -74,9 +74,10 @@ impl Schedule {
     }
 
     fn check_found(&mut self, entry: Entry, found: Option<&(u32, Vec<u8>)>) -> Result<(), Wrong> {
+        let must_be_there = self.ledger.must_be_there(entry);
         let job = &self.ledger.jobs[entry];
         match found {
-            None if job.must_be_there() => Err(format!("job {entry} was lost: {job:?}")),
+            None if must_be_there => Err(format!("job {entry} was lost: {job:?}")),
             None => {
                 self.count("audit: a job is gone rightly", 1);
                 Ok(())
@@ -86,7 +87,7 @@ impl Schedule {
             }
             Some((state, _)) => {
                 let finished = FINISHED.contains(state);
-                if finished && job.must_be_there() {
+                if finished && must_be_there {
                     return Err(format!("job {entry} is finished, and nobody finished it: {job:?}"));
                 }
                 if !finished && job.ended.is_some() {
