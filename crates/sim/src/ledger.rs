@@ -112,7 +112,8 @@ impl Ledger {
 
     /// Whether a job may be gone although nobody asked for it. What blocks it may take it along.
     fn may_go(&self, entry: Entry) -> bool {
-        let fails = |blocker: Entry| self.may_go(blocker) || self.jobs[blocker].failed && self.jobs[blocker].fails_at_once();
+        let fails =
+            |blocker: Entry| self.may_go(blocker) || self.jobs[blocker].failed && self.jobs[blocker].fails_at_once();
         self.jobs[entry].is_mortal() || self.blockers(entry).into_iter().any(fails)
     }
 
