@@ -229,7 +229,9 @@ impl Ledger {
             by_connection: speaker.holds_by_connection,
             until_ms: length_ms.map(|length_ms| asked.at_ms + length_ms),
             over_ms: length_ms.map(|length_ms| when.at_ms + length_ms + 1_000),
-            may_be_over: gone || job.disturbing > 0 || job.disturbed.is_some_and(|turn| turn >= asked.turn),
+            may_be_over: gone && speaker.holds_by_connection
+                || job.disturbing > 0
+                || job.disturbed.is_some_and(|turn| turn >= asked.turn),
         };
         self.check_taken(entry, &lease, asked)?;
         let job = &mut self.jobs[entry];
@@ -313,7 +315,8 @@ impl Ledger {
     /// How much time has passed is not what the server thinks: the wall clock was set, and then the power failed.
     pub fn time_lost(&mut self, at_ms: u64) {
         self.time_lost_at_ms = at_ms;
-        self.jobs.iter_mut().flat_map(|job| &mut job.leases).for_each(|lease| lease.may_be_over = true);
+        let timed = self.jobs.iter_mut().flat_map(|job| &mut job.leases).filter(|lease| lease.until_ms.is_some());
+        timed.for_each(|lease| lease.may_be_over = true);
     }
 
     /// Dates mean something else now: the wall clock was set.
