@@ -332,7 +332,7 @@ impl World {
 
     fn read(&mut self, client: ClientId, at_most: usize) {
         let Some(pipe) = self.pipes.get_mut(&client) else { return };
-        self.events.push(pipe.read(client, at_most, &mut self.random));
+        self.events.push(pipe.read(client, at_most));
     }
 
     fn write(&mut self, client: ClientId) {

@@ -156,7 +156,7 @@ impl Pipe {
         arrives
     }
 
-    pub fn read(&mut self, client: ClientId, at_most: usize, _random: &mut u64) -> Event {
+    pub fn read(&mut self, client: ClientId, at_most: usize) -> Event {
         if self.parting == Some(Parting::Reset) {
             return Event::Gone(client);
         }
