@@ -4,6 +4,7 @@
 //! Absent here: the server, real clocks, real sockets.
 
 pub mod disk;
+pub mod fuzz;
 pub mod model;
 pub mod random;
 pub mod transcript;
