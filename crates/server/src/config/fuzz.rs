@@ -78,4 +78,14 @@ mod tests {
         check_settings(b"$ --drain-timeout\n$ 7s\n@ JOBYARD_FSYNC=never\nlisten = ['workq://127.0.0.1']\n");
         check_settings(b"\xff\n$ \xff\n@ JOBYARD_\xff\n@ JOBYARD_CONFIG=/dev/zero\n");
     }
+
+    #[test]
+    fn every_input_that_was_kept_holds() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/config");
+        let inputs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(!inputs.is_empty());
+        for input in inputs {
+            check_settings(&std::fs::read(input).unwrap());
+        }
+    }
 }
