@@ -7,7 +7,7 @@ use crc32c::crc32c;
 use super::*;
 use crate::files::segment::{HEADER_BYTES, SegmentHeader, damaged_name_of, id_of, name_of};
 use crate::files::{Format, Found, Manifest, Reader, salvage};
-use crate::frame::{Damage, Fields, Frame, Header};
+use crate::frame::{self, Damage, Fields, Frame, Header, NUMBER_MAX};
 
 /// An imagined format from before: salt 8, position 8, CRC of header and payload together 4, length 4. Nothing was proven.
 const ZERO_HEADER_BYTES: usize = 24;
@@ -304,6 +304,52 @@ fn without_manifest_or_segments_the_rest_is_salvaged() {
     let mut empty = TestDisk::new();
     assert_eq!(salvage(&mut empty, &salvaging(), remains()), Err(LogError::NoLog));
     assert!(empty.names().is_empty());
+}
+
+/// Damaged logs in which one number, with a checksum that matches, is this one.
+fn logs_that_claim(number: u64) -> Vec<(&'static str, TestDisk)> {
+    let manifest = Manifest::parse(&damaged_log().get("manifest")).unwrap();
+    let with_manifest = |manifest: Manifest| {
+        let disk = damaged_log();
+        disk.put("manifest", manifest.to_text().as_bytes());
+        disk
+    };
+    let header =
+        SegmentHeader { format: 1, salt: SALT, id: 6, first: 21, epoch_before: 1, crc_before: 0, recycled: false };
+    let with_segment = |header: SegmentHeader, frame: Option<Header>| {
+        let disk = damaged_log();
+        let mut bytes = header.to_block();
+        if let Some(frame) = frame {
+            frame::encode(&frame, &batch(21, b"one more"), SALT, &mut bytes);
+        }
+        disk.put(&name_of(header.id), &bytes);
+        disk
+    };
+    let frame = Header { epoch: 1, position: 21, proven: 20, previous_crc: 0 };
+    vec![
+        ("newest", with_manifest(Manifest { newest: number, ..manifest })),
+        ("proven", with_manifest(Manifest { proven: number, ..manifest })),
+        ("epoch", with_manifest(Manifest { epoch: number, ..manifest })),
+        ("a segment's id", with_segment(SegmentHeader { id: number, ..header }, None)),
+        ("a segment's first", with_segment(SegmentHeader { first: number, ..header }, None)),
+        ("a segment's epoch", with_segment(SegmentHeader { epoch_before: number, ..header }, None)),
+        ("a frame's position", with_segment(header, Some(Header { position: number, ..frame }))),
+        ("a frame's epoch", with_segment(header, Some(Header { epoch: number, ..frame }))),
+    ]
+}
+
+#[test]
+fn what_is_salvaged_goes_on_from_no_number_that_cannot_be() {
+    for number in [NUMBER_MAX / 2, NUMBER_MAX - 2, NUMBER_MAX - 1] {
+        for (what, mut disk) in logs_that_claim(number) {
+            let salvaged = salvage(&mut disk, &salvaging(), remains()).unwrap();
+            let (claim, seen) = recovered(&disk).unwrap_or_else(|error| panic!("{what} is {number}: {error}"));
+            assert!(claim.tail < 100 && claim.epoch < 100, "{what} is {number}: {claim:?}");
+            assert_eq!((claim.first, claim.tail), (salvaged.first, salvaged.tail));
+            let remains: Vec<_> = remains().into_iter().map(|(_, payload)| payload).collect();
+            assert_eq!(seen.into_iter().map(|(_, payload)| payload).collect::<Vec<_>>(), remains, "{what} is {number}");
+        }
+    }
 }
 
 #[test]
