@@ -63,7 +63,6 @@ class Chaos:
         self.seed, self.broken = seed, broken
         self.data = disk.path / "data"
         self.life, self.lives, self.processes = None, 0, []
-        # Always the same: on a full disk, segments of another size give back no room that is sure to be found again.
         self.segment_size = random.Random(seed).choice(SEGMENT_SIZES)
         # The faults played, each with the number of the life that was there before.
         self.played = []
@@ -99,6 +98,9 @@ class Chaos:
     def options(self, draw, injected):
         # On this disk a sync does nothing; how often it is done changes what is written when. What is to fail is done.
         fsync = "always" if injected else draw.choice(["always", "always", "always", "interval=20ms", "never"])
+        # Now and then the log is written anew, in segments of another size.
+        if draw.random() < 0.2:
+            self.segment_size = draw.choice(SEGMENT_SIZES)
         options = ["--data", str(self.data), "--fsync", fsync, "--segment-size", self.segment_size]
         # What the ledger takes for granted of leases.
         return [*options, "--drain-timeout", f"{DRAIN_SECONDS}s", "--default-lease", "10m"]

@@ -164,6 +164,15 @@ pub(crate) fn open<D: ReadDisk>(
     Ok((file, header))
 }
 
+/// Whether this is a log's first segment and no frame was ever written to it: the manifest, which comes last, may be missing.
+pub(crate) fn is_unused_first<D: ReadDisk>(disk: &mut D, name: &str) -> Result<bool, LogError> {
+    if id_of(name) != Some(1) {
+        return Ok(false);
+    }
+    let file = volume::open(disk, name)?;
+    Ok(volume::read_rest(&file, name, HEADER_BYTES)?.iter().all(|byte| *byte == 0))
+}
+
 /// Whether a spare can hold nothing but frames from before this segment: its first block is zeros, or the header of a segment
 /// of the same log that came before. Those of a later time are there if a backup was restored beside them.
 pub(crate) fn is_before<F: ReadFile>(spare: &F, name: &str, newest: &SegmentHeader) -> Result<bool, LogError> {
@@ -199,7 +208,9 @@ pub(crate) fn id_of(name: &str) -> Option<u64> {
 
 /// Which spare this is, if it is one.
 pub(crate) fn spare_number_of(name: &str) -> Option<u64> {
-    name.strip_prefix("spare-")?.strip_suffix(".log")?.parse().ok()
+    let number = name.strip_prefix("spare-")?.strip_suffix(".log")?.parse().ok()?;
+    // The next one's number is larger by one. What no server has named is not its spare.
+    (number < NUMBER_MAX && spare_name_of(number) == name).then_some(number)
 }
 
 /// The name of a spare.
@@ -259,6 +270,10 @@ mod tests {
             assert_eq!(id_of(other), None, "{other}");
         }
         assert_eq!(spare_number_of(&spare_name_of(12)), Some(12));
-        assert_eq!(spare_number_of(&name_of(12)), None);
+        for other in
+            [&name_of(12), &spare_name_of(NUMBER_MAX), &spare_name_of(u64::MAX), "spare-+1.log", "spare-01.log"]
+        {
+            assert_eq!(spare_number_of(other), None, "{other}");
+        }
     }
 }
