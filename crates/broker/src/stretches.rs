@@ -59,11 +59,19 @@ fn too_long(extent: &Extent, live_bytes: u64, oldest: &Oldest) -> bool {
         let needed_bytes = oldest.live_bytes.saturating_add(segment_bytes / 32);
         let fits = needed_bytes <= room || spares > 0 && needed_bytes <= segment_bytes;
         let oldest_dead_bytes = oldest_bytes.saturating_sub(oldest.live_bytes);
-        let dead_bytes = bytes.saturating_sub(live_bytes.saturating_add(live_bytes / 64));
+        let dead_bytes = bytes.saturating_sub(live_bytes + live_bytes / 64 + frames_bytes(bytes, segment_bytes));
         let gains = oldest.is_begun || oldest_dead_bytes >= segment_bytes / 4 || dead_bytes > segment_bytes / 2;
         return oldest.live_bytes == 0 || gains && fits;
     }
     bytes > live_bytes.saturating_add(live_bytes / 2).saturating_add(segment_bytes)
+}
+
+/// What frames take in a log of this length that was all written anew: a few in each segment, for what is written is cut to
+/// what the newest one takes.
+fn frames_bytes(bytes: u64, segment_bytes: u64) -> u64 {
+    const FRAMES_PER_SEGMENT: u64 = 4;
+    let segments = bytes.checked_div(segment_bytes).unwrap_or(0) + 1;
+    segments * FRAMES_PER_SEGMENT * FRAME_HEADER_BYTES as u64
 }
 
 impl<L: Log> Broker<L> {
@@ -139,7 +147,7 @@ impl<L: Log> Broker<L> {
 mod tests {
     use super::*;
 
-    const SEGMENT: u64 = 1_000;
+    const SEGMENT: u64 = 1_000_000;
 
     fn extent(bytes: u64, short: bool, room: u64) -> Extent {
         Extent {
@@ -160,25 +168,39 @@ mod tests {
 
     #[test]
     fn a_log_may_grow_to_half_as_much_again_as_lives_and_a_segment() {
-        assert!(!too_long(&extent(4_000, false, 0), 2_000, &oldest(0)));
-        assert!(too_long(&extent(4_001, false, 0), 2_000, &oldest(1_000)));
-        assert!(!too_long(&extent(1_000, false, 0), 0, &oldest(0)));
+        assert!(!too_long(&extent(4_000_000, false, 0), 2_000_000, &oldest(0)));
+        assert!(too_long(&extent(4_000_001, false, 0), 2_000_000, &oldest(1_000_000)));
+        assert!(!too_long(&extent(1_000_000, false, 0), 0, &oldest(0)));
     }
 
     #[test]
     fn a_log_on_a_full_disk_gives_up_what_it_can() {
-        let begun = Oldest { live_bytes: 900, is_begun: true };
-        assert!(too_long(&extent(10_000, true, 781), 10_000, &oldest(750)), "a quarter of the oldest is dead");
-        assert!(!too_long(&extent(10_000, true, 780), 10_000, &oldest(750)), "there is no room to write it anew");
-        assert!(!too_long(&extent(10_000, true, 2_000), 10_000, &oldest(751)));
-        assert!(too_long(&extent(10_657, true, 1_031), 10_000, &oldest(1_000)), "half a segment is dead somewhere");
-        assert!(!too_long(&extent(10_656, true, 1_031), 10_000, &oldest(1_000)));
-        assert!(too_long(&extent(10_000, true, 0), 10_000, &oldest(0)), "nothing is needed of the oldest");
-        assert!(too_long(&extent(10_000, true, 931), 10_000, &begun));
-        assert!(!too_long(&extent(10_000, true, 930), 10_000, &begun));
+        const LIVE: u64 = 10_000_000;
+        let full = |bytes, room, oldest: &Oldest| too_long(&extent(bytes, true, room), LIVE, oldest);
+        let begun = Oldest { live_bytes: 900_000, is_begun: true };
+        assert!(full(LIVE, 781_250, &oldest(750_000)), "a quarter of the oldest is dead");
+        assert!(!full(LIVE, 781_249, &oldest(750_000)), "there is no room to write it anew");
+        assert!(!full(LIVE, 2_000_000, &oldest(750_001)));
+        assert!(full(10_659_771, 1_031_250, &oldest(1_000_000)), "half a segment is dead somewhere");
+        assert!(!full(10_659_770, 1_031_250, &oldest(1_000_000)));
+        assert!(full(LIVE, 0, &oldest(0)), "nothing is needed of the oldest");
+        assert!(full(LIVE, 931_250, &begun));
+        assert!(!full(LIVE, 931_249, &begun));
         let held_back = |bytes| Extent { spares: 1, ..extent(bytes, true, 0) };
-        assert!(too_long(&held_back(10_000), 10_000, &begun), "the segment held back is for that");
-        assert!(too_long(&held_back(20_000), 10_000, &oldest(969)));
-        assert!(!too_long(&held_back(20_000), 10_000, &oldest(970)), "it would take two");
+        assert!(too_long(&held_back(LIVE), LIVE, &begun), "the segment held back is for that");
+        assert!(too_long(&held_back(20_000_000), LIVE, &oldest(968_750)));
+        assert!(!too_long(&held_back(20_000_000), LIVE, &oldest(968_751)), "it would take two");
+    }
+
+    #[test]
+    fn writing_anew_comes_to_an_end_however_short_segments_are() {
+        for segment_bytes in [4_096, 60_000, 33_000_000] {
+            // All of it was just written anew, in four frames a segment.
+            let live_bytes = 20 * (segment_bytes - 4 * FRAME_HEADER_BYTES as u64);
+            let extent =
+                Extent { oldest_bytes: segment_bytes, segment_bytes, ..extent(20 * segment_bytes, true, u64::MAX) };
+            let oldest = oldest(live_bytes / 20);
+            assert!(!too_long(&extent, live_bytes, &oldest), "{segment_bytes}");
+        }
     }
 }
