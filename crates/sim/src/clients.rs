@@ -30,8 +30,24 @@ pub struct Put {
     pub failures: Option<u32>,
     /// The numbers of the jobs that must be completed before it.
     pub blockers: Vec<u64>,
+    /// Where it goes when it has failed too often, instead of away.
+    pub dead_queue: Option<&'static str>,
     /// Whether the client waits for its result, and takes it along when it goes.
     pub runs: bool,
+}
+
+impl Put {
+    /// Whether nobody but masenko can say it.
+    #[must_use]
+    pub fn is_masenkos(&self) -> bool {
+        !self.blockers.is_empty() || self.dead_queue.is_some()
+    }
+
+    /// Whether it can be in this queue.
+    #[must_use]
+    pub fn may_be_in(&self, queue: &str) -> bool {
+        self.queue == queue || self.dead_queue == Some(queue)
+    }
 }
 
 /// A job that a client was given.

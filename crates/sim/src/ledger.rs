@@ -73,7 +73,18 @@ struct Lease {
 impl Job {
     /// Whether it may be gone although nobody asked for it.
     fn is_mortal(&self) -> bool {
-        self.put.lifetime_s.is_some() || self.put.failures.is_some() || self.put.runs
+        self.put.lifetime_s.is_some() || self.may_fail() || self.put.runs
+    }
+
+    /// Whether it may have failed so often that it is gone. One that has a dead queue must fail there once more; what it
+    /// waits for may have made it fail before anyone had it.
+    fn may_fail(&self) -> bool {
+        let takes_min = match self.put.dead_queue {
+            None => 0,
+            Some(_) if self.put.blockers.is_empty() => 2,
+            Some(_) => 1,
+        };
+        self.put.failures.is_some() && (self.may_be_taken || self.leases.len() >= takes_min)
     }
 
     /// Someone asks for something that may end its lease.
@@ -112,8 +123,11 @@ impl Ledger {
 
     /// Whether a job may be gone although nobody asked for it. What blocks it may take it along.
     fn may_go(&self, entry: Entry) -> bool {
-        let fails =
-            |blocker: Entry| self.may_go(blocker) || self.jobs[blocker].failed && self.jobs[blocker].fails_at_once();
+        // One that goes to its dead queue has failed for those who wait for it.
+        let fails = |blocker: Entry| {
+            let job = &self.jobs[blocker];
+            self.may_go(blocker) || job.put.failures.is_some() || job.failed && job.fails_at_once()
+        };
         self.jobs[entry].is_mortal() || self.blockers(entry).into_iter().any(fails)
     }
 
@@ -222,7 +236,9 @@ impl Ledger {
         let own_ms = job.put.own_time_s.filter(|seconds| *seconds > 0).map(|seconds| u64::from(seconds) * 1_000);
         // Whoever puts with workq always says how long a lease lasts.
         let own_ms = own_ms.or(if job.protocol == "workq" { Some(86_400_000) } else { None });
-        let length_ms = own_ms.or(speaker.lease_ms);
+        // Without a time, a job of goqueue's own is goqueue's for ever.
+        let is_endless = job.protocol == "goqueue" && speaker.protocol == "goqueue";
+        let length_ms = own_ms.or(speaker.lease_ms.filter(|_| !is_endless));
         let lease = Lease {
             client,
             since: when,
@@ -293,7 +309,7 @@ impl Ledger {
 
     /// Someone asked for a job of these queues, and will not hear the answer.
     pub fn take_lost(&mut self, queues: &[&str]) {
-        let jobs = self.jobs.iter_mut().filter(|job| queues.contains(&job.put.queue));
+        let jobs = self.jobs.iter_mut().filter(|job| queues.iter().any(|queue| job.put.may_be_in(queue)));
         jobs.for_each(|job| job.may_be_taken = true);
     }
 

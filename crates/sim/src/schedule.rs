@@ -91,17 +91,25 @@ impl Schedule {
         let random = &mut random;
         // Each schedule leaves out much, so that what it does it does often.
         let lateness = if below(random, 4) == 0 { 1 + u32::try_from(below(random, 3)).unwrap_or(0) } else { 0 };
-        let segment_bytes = if lateness > 0 { 1 << 20 } else { [16 << 10, 24 << 10, 64 << 10][below(random, 3)] };
         let sync = match below(random, 6) {
             0 => SyncMode::Interval(50 + below(random, 400) as u64),
             1 => SyncMode::Never,
             _ => SyncMode::Always,
         };
+        let faults = Faults::draw(random, sync);
+        // A disk that fills up is to be full to the last of its reserve.
+        let segment_bytes = match below(random, 3) {
+            _ if lateness > 0 => 1 << 20,
+            0 if faults.full => 8 << 10,
+            _ if faults.full => 6 << 10,
+            kind => [16 << 10, 24 << 10, 64 << 10][kind],
+        };
         let log = Options { segment_bytes, sync, ..Options::new(splitmix(random) | 1) };
         let setup = Setup { config: config(splitmix(random)), log, lateness };
-        let faults = Faults::draw(random, sync);
         let (queues, pad_max) = (1 + below(random, QUEUES.len()), [10, 100, 1_500][below(random, 3)]);
-        let steps = 60 + below(random, 240);
+        // No larger than what fits into a segment with what else a turn decides.
+        let pad_max = if segment_bytes == 6 << 10 { pad_max.min(400) } else { pad_max };
+        let steps = 60 + below(random, if faults.full { 640 } else { 240 });
         let world = World::new(setup, splitmix(random));
         world.disk.set_prepare_polls(u32::try_from(below(random, 4)).unwrap_or(0));
         Schedule {

@@ -16,7 +16,7 @@ fn say(ask: &Ask, _wall_ms: i64) -> Said {
     match ask {
         Ask::Put(put) => {
             let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.failures.is_none();
-            if !plain || !put.blockers.is_empty() || put.runs {
+            if !plain || put.is_masenkos() || put.runs {
                 return None;
             }
             let mut bytes = format!("ADD\0{}\0", put.queue).into_bytes();

@@ -19,7 +19,7 @@ fn say(ask: &Ask, _wall_ms: i64) -> Said {
     let (text, label) = match ask {
         Ask::Put(put) => {
             let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.own_time_s.is_none();
-            if !plain || !put.blockers.is_empty() || put.runs || put.failures.is_some() {
+            if !plain || put.is_masenkos() || put.runs || put.failures.is_some() {
                 return None;
             }
             let (queue, body, urgency) = (put.queue, &put.body, put.urgency);

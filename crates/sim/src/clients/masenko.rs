@@ -34,6 +34,9 @@ fn task(put: &Put, wall_ms: i64, blocked_by: &[i64]) -> Option<String> {
     if !blockers.is_empty() {
         task += &format!(",\"blocked_by\":[{}]", blockers.join(","));
     }
+    if let Some(queue) = put.dead_queue {
+        task += &format!(",\"deadqueue\":\"{queue}\"");
+    }
     Some(task + "}")
 }
 

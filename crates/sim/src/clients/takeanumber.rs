@@ -23,7 +23,7 @@ fn say(ask: &Ask, _wall_ms: i64) -> Said {
     let (text, label) = match ask {
         Ask::Put(put) => {
             let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.own_time_s.is_none();
-            if !plain || !put.blockers.is_empty() || put.runs || put.urgency != 0 {
+            if !plain || put.is_masenkos() || put.runs || put.urgency != 0 {
                 return None;
             }
             (format!("ADD {} {} {}\r\n", put.queue, put.failures.unwrap_or(1_000_000), put.body), "takeanumber ADD")

@@ -31,7 +31,7 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
     let (text, label) = match ask {
         Ask::Put(put) => {
             let is_plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.failures.is_none();
-            if !put.blockers.is_empty() || put.runs && !is_plain {
+            if put.is_masenkos() || put.runs && !is_plain {
                 return None;
             }
             let (id, queue, body, len) = (uuid_of_entry(put.entry), put.queue, &put.body, put.body.len());

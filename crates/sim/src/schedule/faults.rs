@@ -43,7 +43,7 @@ pub struct Faults {
     /// What is not synced may be lost.
     power: bool,
     disk: bool,
-    full: bool,
+    pub full: bool,
     stops: bool,
     clocks: bool,
     /// Whether the wall clock was set.
@@ -186,7 +186,8 @@ impl Schedule {
     }
 
     fn disk_fills_up(&mut self) {
-        if self.coin() {
+        // Often and for long, so that the reserve is used up.
+        if !self.one_in(5) {
             let bytes = self.world.disk.bytes();
             self.world.disk.set_capacity(Some(bytes));
             self.count("fault disk full", 1);

@@ -179,7 +179,9 @@ impl Schedule {
 
     fn take(&mut self, index: usize) -> Ask {
         let speaker = self.people[index].speaker;
-        let mut queues = vec![self.queue()];
+        // Now and then one to which nobody has put anything: it begins with this.
+        let first = if self.one_in(15) { QUEUES[self.below(QUEUES.len())] } else { self.queue() };
+        let mut queues = vec![first];
         if !matches!(speaker.protocol, "goqueue" | "takeanumber") && self.coin() {
             let other = self.queue();
             if other != queues[0] {
@@ -204,6 +206,7 @@ impl Schedule {
             schedule.one_in(n).then(|| 1 + u32::try_from(schedule.below(most)).unwrap_or(0))
         };
         let blocked = self.one_in(6) && !numbers.is_empty();
+        let dead_queue = if self.one_in(6) { Some(self.queue()) } else { None };
         Put {
             entry,
             queue: self.queue(),
@@ -212,8 +215,9 @@ impl Schedule {
             own_time_s: some(self, 2, 8),
             delay_s: some(self, 6, 6),
             lifetime_s: some(self, 8, 20),
-            failures: some(self, 6, 3),
+            failures: if dead_queue.is_some() { Some(u32::from(self.coin())) } else { some(self, 6, 3) },
             blockers: if blocked { vec![numbers[self.below(numbers.len())]] } else { Vec::new() },
+            dead_queue,
             runs: self.one_in(20),
         }
     }
@@ -328,10 +332,15 @@ impl Schedule {
             (Ask::Take { queues, .. }, Heard::Took { id, body }) => {
                 let by = Taker { client, speaker, gone: self.people[index].gone };
                 let entry = self.ledger.took(&body, &by, *asked, when)?;
-                let queue = self.ledger.jobs[entry].put.queue;
-                if !queues.contains(&queue) {
-                    return Err(format!("job {entry} of '{queue}' was given to someone who asked for {queues:?}"));
-                }
+                let put = &self.ledger.jobs[entry].put;
+                let Some(queue) =
+                    [Some(put.queue), put.dead_queue].into_iter().flatten().find(|queue| queues.contains(queue))
+                else {
+                    return Err(format!(
+                        "job {entry} of '{}' was given to someone who asked for {queues:?}",
+                        put.queue
+                    ));
+                };
                 self.people[index].holds.push(Held { entry, id, queue });
             }
             (Ask::Put(put), Heard::Put(numbers)) => self.ledger.put_told(&[put.entry], &numbers, when)?,
@@ -442,8 +451,8 @@ impl Schedule {
 fn simpler(speaker: &Speaker, ask: Ask) -> Option<Ask> {
     let simple = match ask {
         Ask::Put(put) if put.runs && speaker.protocol == "workq" => {
-            let (delay_s, lifetime_s, failures, blockers) = (None, None, None, Vec::new());
-            Ask::Put(Put { delay_s, lifetime_s, failures, blockers, ..put })
+            let (delay_s, lifetime_s, failures) = (None, None, None);
+            Ask::Put(Put { delay_s, lifetime_s, failures, blockers: Vec::new(), dead_queue: None, ..put })
         }
         Ask::Put(put) => Ask::Put(Put {
             own_time_s: if matches!(speaker.protocol, "goqueue" | "workq") { put.own_time_s } else { None },
@@ -451,6 +460,7 @@ fn simpler(speaker: &Speaker, ask: Ask) -> Option<Ask> {
             delay_s: if matches!(speaker.protocol, "masenko" | "workq") { put.delay_s } else { None },
             failures: if matches!(speaker.protocol, "masenko" | "workq" | "takeanumber") { put.failures } else { None },
             blockers: if speaker.protocol == "masenko" { put.blockers.clone() } else { Vec::new() },
+            dead_queue: if speaker.protocol == "masenko" { put.dead_queue } else { None },
             urgency: if matches!(speaker.protocol, "masenko" | "takeanumber") { 0 } else { put.urgency },
             runs: false,
             ..put
