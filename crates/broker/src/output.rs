@@ -40,8 +40,12 @@ struct ToldLease {
     lease: LeaseId,
 }
 
-/// An empty buffer larger than this is given back.
-const KEPT_BYTES_MAX: usize = 4 << 10;
+/// An empty buffer larger than this is given back: what a client of small requests needs, and little for one that only
+/// stays connected.
+const KEPT_BYTES_MAX: usize = 512;
+
+/// The same for lists.
+const KEPT_ITEMS_MAX: usize = 8;
 
 impl Output {
     /// Where codecs write.
@@ -118,6 +122,13 @@ impl Output {
             self.bytes.clear();
             if self.bytes.capacity() > KEPT_BYTES_MAX {
                 self.bytes = Vec::new();
+            }
+            // All that was written was sent, so there is nothing in these either.
+            if self.segments.capacity() > KEPT_ITEMS_MAX {
+                self.segments = VecDeque::new();
+            }
+            if self.leases.capacity() > KEPT_ITEMS_MAX {
+                self.leases = VecDeque::new();
             }
         } else if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
@@ -212,6 +223,23 @@ mod tests {
         output.release(2, 0);
         output.advance(4);
         assert!(output.is_empty());
+    }
+
+    #[test]
+    fn who_has_taken_all_of_it_costs_little() {
+        let mut output = Output::default();
+        for number in 0..100 {
+            let start = output.end();
+            output.writer().extend_from_slice(&[b'x'; 100]);
+            output.tells_lease(start, number, LeaseId(number));
+            output.seal(number, 0);
+        }
+        output.release(99, 0);
+        output.advance(9_999);
+        assert!(output.memory_bytes() > 5_000);
+        output.advance(1);
+        assert!(output.memory_bytes() <= 1_024, "{}", output.memory_bytes());
+        assert!(!output.withheld() && output.drop_unsent().is_empty());
     }
 
     #[test]

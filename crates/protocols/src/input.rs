@@ -23,8 +23,9 @@ pub enum Line {
     Whole(usize),
 }
 
-/// An empty buffer larger than this is given back.
-const KEPT_BYTES_MAX: usize = 4 << 10;
+/// An empty buffer larger than this is given back: what a client of small requests needs, and little for one that only
+/// stays connected.
+const KEPT_BYTES_MAX: usize = 512;
 
 impl Input {
     /// Adds what has arrived.
@@ -135,6 +136,14 @@ mod tests {
         assert_eq!(input("abcd").line(3), Line::TooLong);
         assert_eq!(input("abcd\n").line(3), Line::TooLong);
         assert_eq!(input("abc\n").line(3), Line::Whole(3));
+    }
+
+    #[test]
+    fn an_empty_one_keeps_little() {
+        let mut input = input(&"x".repeat(2_000));
+        assert!(input.memory_bytes() >= 2_000);
+        input.consume(2_000);
+        assert!(input.memory_bytes() <= 512);
     }
 
     #[test]
