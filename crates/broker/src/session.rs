@@ -124,6 +124,10 @@ impl<L: Log> Broker<L> {
             Command::Lease(_) if stopping || link == Link::Gone => Some(Reply::NoJob),
             Command::Lease(_) => None,
             Command::Group(_) if !command.enqueues() => None,
+            // Nobody is there to read a listing, and one who left may have asked for thousands.
+            Command::Look(_) if link == Link::Gone && takes_memory(command) => {
+                Some(Reply::Refused(Refusal::OutOfMemory))
+            }
             _ if pressure == Pressure::Over => Some(Reply::Refused(Refusal::OutOfMemory)),
             _ if pressure == Pressure::Full && command.enqueues() => Some(Reply::Refused(Refusal::OutOfMemory)),
             Command::Run { .. } if !may_wait => Some(Reply::TimedOut),
