@@ -145,7 +145,7 @@ impl<L: Log> Broker<L> {
 
     /// Ends sessions until the unfinished input of all clients is within its limit, the largest first.
     fn bound_input(&mut self) {
-        while self.clients.counted.input_bytes > self.limits.input_bytes_max
+        while self.clients.counted.input_bytes > self.limits.unfinished_bytes_max()
             && let Some(id) = self.clients.largest_input()
         {
             self.dismiss(id, Farewell::TooMuchInput);
@@ -234,7 +234,7 @@ impl<L: Log> Broker<L> {
 
     /// Asks for input, for no more in all than there is room for.
     fn read(&mut self, readers: &[ClientId]) {
-        let room = self.limits.input_bytes_max.saturating_sub(self.clients.counted.input_bytes);
+        let room = self.limits.unfinished_bytes_max().saturating_sub(self.clients.counted.input_bytes);
         let share = room / readers.len().max(1);
         let at_most = share.max(READ_BYTES_MIN).min(self.limits.turn_bytes_max);
         self.actions.extend(readers.iter().map(|&client| Action::Read { client, at_most }));
