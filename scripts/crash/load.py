@@ -52,7 +52,7 @@ class Worker:
         self.count += 1
         key = f"{self.name}-{self.count}"
         # Most are small; now and then a segment is full with a few.
-        size = self.draw.choice([10, 100, 1000]) if self.draw.random() < 0.99 else 20_000
+        size = self.draw.choice([10, 100, 1000]) if self.draw.random() < 0.99 else 16_000
         body = json.dumps({"k": key, "pad": "x" * size}, separators=(",", ":")).encode()
         own = str(uuid.UUID(int=self.draw.getrandbits(128), version=4)) if self.protocol == "workq" else None
         job = Job(key, self.draw.choice(QUEUES), body, uuid=own, **more)

@@ -22,11 +22,12 @@ impl EngineClock {
         EngineClock { base_ms, opened_monotonic_ms: clock.monotonic_ms, last_ms: base_ms, dice: SplitMix64(seed) }
     }
 
-    /// What time it is. Engine time never goes back, even if what should be monotonic did.
+    /// What time it is. Engine time never goes back, even if what should be monotonic did. The dice are for each call into the
+    /// engine to roll: what is left to chance must not depend on how many turns a client's input took.
     pub(crate) fn now(&mut self, clock: Clock) -> Now {
         let passed_ms = clock.monotonic_ms.saturating_sub(self.opened_monotonic_ms);
         self.last_ms = self.last_ms.max(self.base_ms.saturating_add(passed_ms));
-        Now { engine_ms: self.last_ms, wall_ms: clock.wall_ms, random: self.roll() }
+        Now { engine_ms: self.last_ms, wall_ms: clock.wall_ms, random: 0 }
     }
 
     /// A uniformly random number.

@@ -41,8 +41,8 @@ pub(crate) struct Commit<L> {
     submitted: Position,
     durable: Position,
     failure: Option<Failure>,
-    /// By how much the wall clock was ahead of engine time in the last batch, if there is one.
-    ahead_ms: Option<i128>,
+    /// What the clocks said in the last batch, if there is one.
+    last: Option<Moment>,
 }
 
 /// The clocks may differ by so much from what the last batch tells of them.
@@ -50,18 +50,20 @@ const DRIFT_MS_MAX: u128 = 1_000;
 
 impl<L: Log> Commit<L> {
     pub(crate) fn new(log: L, epoch: u64, tail: Position) -> Self {
-        Commit { log, epoch, submitted: tail, durable: tail, failure: None, ahead_ms: None }
+        Commit { log, epoch, submitted: tail, durable: tail, failure: None, last: None }
     }
 
     /// When the last batch was submitted.
     pub(crate) fn set_time(&mut self, last: Option<Moment>) {
-        self.ahead_ms = last.map(ahead_ms);
+        self.last = last;
     }
 
-    /// Whether the wall clock was stepped since the last batch: a start after another boot would take the step for time
-    /// that has passed.
-    pub(crate) fn stepped(&self, now: Moment) -> bool {
-        self.ahead_ms.is_some_and(|before_ms| ahead_ms(now).abs_diff(before_ms) > DRIFT_MS_MAX)
+    /// Whether the last batch tells too little of the clocks, for the next start. If the wall clock was stepped since, a start
+    /// after another boot would take the step for time that has passed. If the machine was booted since, so would a start
+    /// in this boot, once the wall clock is stepped: it could only tell by a batch of this boot.
+    pub(crate) fn clocks_untold(&self, now: Moment) -> bool {
+        let is_untold = |last: Moment| now.boot != last.boot || ahead_ms(now).abs_diff(ahead_ms(last)) > DRIFT_MS_MAX;
+        self.last.is_some_and(is_untold) && !crate::broken("broker-clocks-untold")
     }
 
     /// The position on which depends what was computed when the engine had these records.
@@ -118,7 +120,7 @@ impl<L: Log> Commit<L> {
     pub(crate) fn submit(&mut self, batch: Batch<'_>) {
         debug_assert!(!self.in_flight() && self.failure.is_none(), "one batch at a time, and none after a failure");
         self.submitted += 1;
-        self.ahead_ms = Some(ahead_ms(batch.at));
+        self.last = Some(batch.at);
         self.log.submit(self.epoch, self.submitted, batch);
     }
 

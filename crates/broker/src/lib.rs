@@ -370,3 +370,11 @@ impl Scene {
         Context { now, limits, clients, clients_total, client: 0, started_wall_ms, health }
     }
 }
+
+/// Whether this is broken on purpose, for a test that must notice it.
+#[cfg(not(feature = "breakages"))]
+pub(crate) const fn broken(_what: &str) -> bool {
+    false
+}
+#[cfg(feature = "breakages")]
+pub(crate) use jobyard_breakage::broken;

@@ -123,8 +123,8 @@ impl<L: Log> Broker<L> {
         if !done {
             self.recovery = Some(recovery);
         }
-        self.recovered = self.commit.position(self.engine.records());
         self.commit();
+        self.recovered = self.commit.position(self.engine.records());
     }
 
     /// Whether the log is being read back.

@@ -178,10 +178,10 @@ impl<L: Log> Broker<L> {
         !self.commit.in_flight() && self.commit.failure().is_none()
     }
 
-    /// Submits a batch, if there is something to tell: records, or that the clocks have moved apart.
+    /// Submits a batch, if there is something to tell: records, or of the clocks.
     pub(crate) fn submit(&mut self) {
         let at = self.moment();
-        if self.engine.records().is_empty() && !self.commit.stepped(at) {
+        if self.engine.records().is_empty() && !self.commit.clocks_untold(at) {
             return;
         }
         self.commit.submit(Batch { at, payload: self.engine.records() });

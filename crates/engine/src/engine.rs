@@ -1,6 +1,7 @@
 //! The engine: one value that holds the whole queue, and the calls it answers.
 
 use crate::admit::History;
+use crate::broken;
 use crate::bytes::{Damaged, Reader};
 use crate::command::{By, Command, JobRef};
 use crate::job::{Job, State};
@@ -95,6 +96,9 @@ impl Engine {
     pub fn recover(&mut self, now: Now) -> bool {
         let answers: &mut Answers<'_> = &mut |_, _| {};
         let end = self.portion_end();
+        if broken("engine-number-reused") {
+            self.store.next_number = self.store.next_number.saturating_sub(1).max(1);
+        }
         self.fill_gaps();
         let is_free = |job: &Job| job.state == State::Blocked && job.blockers().is_empty();
         for number in self.numbers(|job| job.runs() || is_free(job)) {
@@ -249,7 +253,15 @@ impl Engine {
     /// Makes a durable change: the record is written, and applied as recovery would.
     pub(crate) fn commit(&mut self, record: Record<'_>) {
         self.work += WORK_PER_RECORD;
-        record.encode(&mut self.records);
+        let is_unwritten = match &record {
+            Record::Enqueued(_) => broken("engine-enqueue-unwritten"),
+            Record::Removed { .. } | Record::Done { .. } => broken("engine-removal-unwritten"),
+            Record::Leased { .. } => broken("engine-lease-unwritten"),
+            _ => false,
+        };
+        if !is_unwritten {
+            record.encode(&mut self.records);
+        }
         self.store.apply(record);
     }
 

@@ -68,7 +68,9 @@ impl Engine {
             self.resume_run(now, number, until_ms, answers);
             return false;
         };
-        if job.attempts_used_up() || failures > rule.allowed.unwrap_or(0) {
+        if job.attempts_used_up()
+            || failures > rule.allowed.unwrap_or(0) + u64::from(crate::broken("engine-failures-off-by-one"))
+        {
             if rule.used_up == UsedUp::Keep {
                 self.commit(Record::Failure { number });
             }
@@ -135,6 +137,7 @@ impl Engine {
 /// After the n-th failure: the engine time at which a job has rested, and that date, a whole second.
 fn quartic(now: Now, failures: u64) -> (u64, i64) {
     const SECOND_MS: i64 = 1_000;
+    let failures = if crate::broken("engine-backoff-off-by-one") { failures - 1 } else { failures };
     let rest_ms = failures.saturating_pow(4).saturating_mul(SECOND_MS.unsigned_abs());
     let due_wall_ms = now.wall_ms.saturating_add_unsigned(rest_ms).div_euclid(SECOND_MS) * SECOND_MS;
     let until_ms = now.engine_ms.saturating_add(due_wall_ms.abs_diff(now.wall_ms));

@@ -114,7 +114,7 @@ impl Engine {
 
     /// Of jobs that lost a blocker, unblocks those that have none left.
     fn unblock_free(&mut self, now: Now, blocked: &[JobNumber]) {
-        for &number in blocked {
+        for &number in blocked.iter().filter(|_| !crate::broken("engine-blocked-leaks")) {
             if self.store.job(number).blockers().is_empty() {
                 self.unblock(now, number);
             }

@@ -15,7 +15,13 @@ impl Engine {
             return answers(client, Reply::GroupRefused { step, refusal });
         }
         let mut numbers = Vec::new();
-        for step in steps {
+        let last = steps.len().saturating_sub(1);
+        for (index, step) in steps.into_iter().enumerate() {
+            if index == last && index > 0 && crate::broken("engine-group-by-halves") {
+                // As if it were there: its number is said.
+                numbers.push(self.store.next_number);
+                continue;
+            }
             match step {
                 Step::Enqueue(job) => {
                     let number = self.enqueue(now, *job, &numbers, false);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::broken;
 use crate::command::{Choice, Hold, LeaseRequest, OwnTime, Wait};
 use crate::engine::{Answers, Engine};
 use crate::job::State;
@@ -102,7 +103,9 @@ impl Engine {
             if counts {
                 self.commit(Record::Counted { number });
             }
-            self.store.set_state(number, State::Held { lease, client, until_ms, parting });
+            if !broken("engine-lease-leaves-ready") {
+                self.store.set_state(number, State::Held { lease, client, until_ms, parting });
+            }
         } else {
             self.commit(Record::Leased { number, lease, until_ms });
         }
@@ -124,11 +127,16 @@ impl Engine {
             Hold::Timed { honours_unlimited: true } if own_time == OwnTime::Unlimited => None,
             Hold::Timed { .. } => Some(own_ms.unwrap_or(self.limits.default_lease_ms)),
         };
+        let length_ms = length_ms.map(|ms| if broken("engine-lease-too-short") { ms / 2 } else { ms });
+        let length_ms = length_ms.filter(|_| !broken("engine-lease-never-ends"));
         length_ms.map_or(NEVER_MS, |ms| now.engine_ms.saturating_add(ms))
     }
 
     /// Gives ready jobs to those who wait for them, in the order in which they began to wait.
     pub(crate) fn serve(&mut self, now: Now, answers: &mut Answers<'_>) {
+        if broken("engine-forgets-waiter") {
+            self.store.stirred.clear();
+        }
         if self.store.stirred.is_empty() {
             return;
         }

@@ -53,3 +53,11 @@ pub use record_view::{Field, LiveJob, LiveQueue, RecordView, records};
 pub use reply::{Counters, JobView, QueueCounts, QueueView, Refusal, Reply, StateView};
 pub use snapshot::{JobSnapshot, QueueSnapshot, Snapshot};
 pub use time::{NEVER_MS, NextDeadline, Now};
+
+/// Whether this is broken on purpose, for a test that must notice it.
+#[cfg(not(feature = "breakages"))]
+pub(crate) const fn broken(_what: &str) -> bool {
+    false
+}
+#[cfg(feature = "breakages")]
+pub(crate) use jobyard_breakage::broken;

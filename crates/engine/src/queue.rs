@@ -25,7 +25,12 @@ pub(crate) struct OrderKey {
 
 impl OrderKey {
     pub(crate) fn of(job: &Job) -> Self {
-        OrderKey { calm: !job.urgency, rank: job.rank(), place: job.place, number: job.number }
+        OrderKey {
+            calm: if crate::broken("engine-order-ignored") { 0 } else { !job.urgency },
+            rank: job.rank(),
+            place: job.place,
+            number: job.number,
+        }
     }
 }
 
@@ -81,7 +86,11 @@ impl Queue {
     }
 
     pub(crate) fn view(&self) -> QueueView<'_> {
-        let counts = QueueCounts { ready: self.ready.len(), delayed: self.delayed.len(), leased: self.leased };
+        let counts = QueueCounts {
+            ready: self.ready.len().saturating_sub(usize::from(crate::broken("engine-count-wrong"))),
+            delayed: self.delayed.len(),
+            leased: self.leased,
+        };
         QueueView { name: &self.name, counts }
     }
 }

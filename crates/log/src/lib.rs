@@ -20,3 +20,11 @@ pub use files::{
 pub use frame::{Damage, FRAME_HEADER_BYTES, Frame, Header as FrameHeader};
 pub use log::{Batch, Claim, Completion, Extent, Log, Moment, Position, RESERVE_SEGMENTS, Replayed};
 pub use memory::MemoryLog;
+
+/// Whether this is broken on purpose, for a test that must notice it.
+#[cfg(not(feature = "breakages"))]
+pub(crate) const fn broken(_what: &str) -> bool {
+    false
+}
+#[cfg(feature = "breakages")]
+pub(crate) use jobyard_breakage::broken;

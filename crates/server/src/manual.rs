@@ -1,9 +1,10 @@
 //! `--clock stdin`, for tests: time stands still, and lines on stdin say what happens. Each is carried out when the
 //! server has nothing left to do, and answered on stdout by a line `ok …` when it has nothing left to do again.
 //!
-//! - `settle [PEER=BYTES[e]]…`: waits until so many bytes (and with `e` the end of input) have arrived from each of
-//!   these peers, by their addresses, and all that there is for them is written. Answers `PEER=BYTES[c]` for each:
-//!   what was written to it, and `c` if that was all it will ever get.
+//! - `settle [LISTENER/PEER=BYTES[e]]…`: waits until so many bytes (and with `e` the end of input) have arrived from
+//!   each of these peers, by the listener's index and the peer's address (which is its own on one listener only), and
+//!   all that there is for them is written. Answers `LISTENER/PEER=BYTES[c]` for each: what was written to it, and `c`
+//!   if that was all it will ever get.
 //! - `wait MS`: time passes on both clocks; what falls due is done at its time.
 //! - `step ±MS`: the wall clock steps.
 //! - `disk full`, `disk free`: the disk has only its reserve left, or room again.
@@ -208,31 +209,39 @@ impl Manual<'_> {
 }
 
 /// What a peer says it has sent.
-struct Peer {
+struct Peer<'a> {
+    /// The listener and the address, as they were said.
+    name: &'a str,
+    listener: usize,
     address: SocketAddr,
     sent: u64,
     ended: bool,
 }
 
-impl Peer {
-    fn parse(word: &str) -> Result<Peer> {
-        let (address, sent) = word.split_once('=').context("expected PEER=BYTES")?;
+impl Peer<'_> {
+    fn parse(word: &str) -> Result<Peer<'_>> {
+        let (name, sent) = word.split_once('=').context("expected LISTENER/PEER=BYTES")?;
+        let (listener, address) = name.split_once('/').context("expected LISTENER/PEER")?;
         let (sent, ended) = match sent.strip_suffix('e') {
             Some(sent) => (sent, true),
             None => (sent, false),
         };
-        Ok(Peer { address: address.parse()?, sent: sent.parse()?, ended })
+        Ok(Peer { name, listener: listener.parse()?, address: address.parse()?, sent: sent.parse()?, ended })
+    }
+
+    fn is(&self, listener: usize, peer: Option<SocketAddr>) -> bool {
+        listener == self.listener && peer == Some(self.address)
     }
 
     /// What it is told, if all that it has sent has arrived, or nobody will read it any more.
     fn told(&self, net: &mut Net) -> Option<String> {
         let clients = net.clients();
-        if let Some(open) = clients.iter().find(|connection| connection.peer == Some(self.address)) {
+        if let Some(open) = clients.iter().find(|connection| self.is(connection.listener, connection.peer)) {
             let arrived = open.arrived() >= self.sent && (open.read_closed || !self.ended);
             let closed = if open.finished { "c" } else { "" };
-            return (arrived && !open.write_blocked).then(|| format!(" {}={}{closed}", self.address, open.written));
+            return (arrived && !open.write_blocked).then(|| format!(" {}={}{closed}", self.name, open.written));
         }
-        let parted = clients.partings().iter().rfind(|parting| parting.peer == Some(self.address));
-        parted.map(|parting| format!(" {}={}c", self.address, parting.written))
+        let parted = clients.partings().iter().rfind(|parting| self.is(parting.listener, parting.peer));
+        parted.map(|parting| format!(" {}={}c", self.name, parting.written))
     }
 }

@@ -229,7 +229,7 @@ impl Listener {
             match self.bound.socket.accept() {
                 Ok((stream, peer)) => {
                     self.paused_until = None;
-                    match clients.add(registry, stream, peer) {
+                    match clients.add(registry, stream, index, peer) {
                         Ok(client) => events.push(Event::Accepted { client, listener: index }),
                         Err(error) => tracing::warn!(%error, "a connection could not be waited for"),
                     }
@@ -285,6 +285,8 @@ pub struct Clients {
 pub struct Connection {
     id: ClientId,
     stream: Stream,
+    /// The listener that accepted it, by its index.
+    pub listener: usize,
     /// Who is at the other end, if it is TCP.
     pub peer: Option<SocketAddr>,
     /// The end of input, or of everything, was told.
@@ -302,6 +304,8 @@ pub struct Connection {
 /// What is known of a connection that is no more.
 #[derive(Clone, Copy, Debug)]
 pub struct Parting {
+    /// The listener that had accepted it, by its index.
+    pub listener: usize,
     /// Who was at the other end.
     pub peer: Option<SocketAddr>,
     /// Bytes written to it.
@@ -312,7 +316,13 @@ pub struct Parting {
 const SLOT_BITS: u32 = 24;
 
 impl Clients {
-    fn add(&mut self, registry: &Registry, mut stream: Stream, peer: Option<SocketAddr>) -> io::Result<ClientId> {
+    fn add(
+        &mut self,
+        registry: &Registry,
+        mut stream: Stream,
+        listener: usize,
+        peer: Option<SocketAddr>,
+    ) -> io::Result<ClientId> {
         let slot = self.free.pop().unwrap_or(self.slots.len());
         assert!(slot < 1 << SLOT_BITS, "more connections than slots");
         let token = Token(CLIENTS + slot);
@@ -329,6 +339,7 @@ impl Clients {
         let connection = Connection {
             id,
             stream,
+            listener,
             peer,
             read_closed: false,
             write_blocked: false,
@@ -354,7 +365,8 @@ impl Clients {
         let connection = self.slots.get_mut(slot)?.take_if(|connection| connection.id == client)?;
         self.free.push(slot);
         if let Some(partings) = &mut self.partings {
-            partings.push(Parting { peer: connection.peer, written: connection.written });
+            let Connection { listener, peer, written, .. } = connection;
+            partings.push(Parting { listener, peer, written });
         }
         Some(connection)
     }

@@ -171,6 +171,14 @@ impl SimDisk {
         self.machine().read_faults.insert(number, fault);
     }
 
+    /// What was to fail and did not yet, will not.
+    pub fn heal(&self) {
+        let mut machine = self.machine();
+        machine.faults.clear();
+        machine.faults_from = None;
+        machine.read_faults.clear();
+    }
+
     /// What all files together may take; what is there already is kept.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.machine().capacity_bytes = bytes;

@@ -3,7 +3,11 @@
 //!
 //! Absent here: the server, real clocks, real sockets.
 
+pub mod clients;
 pub mod disk;
+pub mod ledger;
 pub mod model;
 pub mod random;
+pub mod schedule;
 pub mod transcript;
+pub mod world;

@@ -3,8 +3,8 @@
 use jobyard_log::{Log, MemoryLog};
 
 use super::world::{PLAIN, World};
-use crate::event::{Event, Sleep};
-use crate::{Failure, OpenError};
+use crate::event::{Clock, Event, Sleep};
+use crate::{Broker, Config, Failure, OpenError};
 
 const ANY: usize = 0;
 const JOBCENTRE: usize = 1;
@@ -134,4 +134,20 @@ fn a_log_that_cannot_be_read_ends_the_process() {
     world.settle();
     assert!(world.exited);
     assert!(matches!(world.broker.failure(), Some(Failure::Open(OpenError::Log(_)))));
+}
+
+#[test]
+fn the_first_start_after_a_boot_leaves_a_batch_that_tells_of_it() {
+    let mut world = World::new();
+    let alice = world.connect(PLAIN);
+    world.ask(alice, "put q x\n");
+    let mut log = world.broker.into_log();
+    let mut tails = Vec::new();
+    for (boot, monotonic_ms) in [(7, 50), (7, 90), (8, 10), (8, 20)] {
+        let clock = Clock { monotonic_ms, boot, wall_ms: 1_000_000 };
+        let broker = Broker::open(Config::default(), log, clock).unwrap();
+        log = broker.into_log();
+        tails.push(log.claim(0).unwrap().tail);
+    }
+    assert_eq!(tails, [2, 2, 3, 3], "once in each boot");
 }

@@ -6,6 +6,7 @@ use crc32c::crc32c;
 
 use super::format::CURRENT;
 use super::volume::{self, ReadDisk};
+use crate::broken;
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::frame::NUMBER_MAX;
@@ -136,7 +137,9 @@ impl Manifest {
         let mut text = self.to_text().into_bytes();
         text.resize(FILE_BYTES, 0);
         volume::write(&mut file, NEW_NAME, 0, &text)?;
-        volume::sync(&mut file, NEW_NAME)?;
+        if !broken("log-no-manifest-sync") {
+            volume::sync(&mut file, NEW_NAME)?;
+        }
         if there {
             volume::exchange(disk, NEW_NAME, NAME)?;
         } else {

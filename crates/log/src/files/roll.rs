@@ -4,6 +4,7 @@ use super::manifest::Manifest;
 use super::segment::{HEADER_BYTES, SegmentHeader, name_of, new_name_of};
 use super::spares::Spare;
 use super::{FileLog, Segment, volume};
+use crate::broken;
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::log::Position;
@@ -23,7 +24,9 @@ impl<D: Disk> FileLog<D> {
         volume::sync(&mut file, &spare.name)?;
         // The directory may have to grow for a new name.
         self.in_room_of_spares(|log| volume::rename(&mut log.disk, &spare.name, &name_of(id)))?;
-        volume::sync_directory(&mut self.disk)?;
+        if !broken("log-no-directory-sync") {
+            volume::sync_directory(&mut self.disk)?;
+        }
         let manifest = Manifest { newest: id, proven: last.position, ..manifest };
         self.write_manifest(&manifest)?;
         let Some(held) = &mut self.held else { return Ok(()) };
@@ -52,6 +55,8 @@ impl<D: Disk> FileLog<D> {
     pub(super) fn drop_before(&mut self, position: Position) -> Result<(), LogError> {
         let Some(held) = &self.held else { return Ok(()) };
         let count = held.segments.iter().skip(1).take_while(|next| next.header.first <= position).count();
+        let more = usize::from(broken("log-drops-too-much") && count > 0 && count + 1 < held.segments.len());
+        let count = count + more;
         if count == 0 {
             return Ok(());
         }

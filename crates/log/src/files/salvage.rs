@@ -6,8 +6,12 @@ use super::segment::{damaged_name_of, id_of};
 use super::{Manifest, Options, volume};
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::frame::Header;
+use crate::frame::{Header, NUMBER_MAX};
 use crate::log::{Batch, Moment, Position};
+
+/// No server has counted so far, and whoever goes on from here has room to. What a damaged log says beyond it is not believed:
+/// a log that begins behind it could not be read.
+const BELIEVED_MAX: u64 = NUMBER_MAX / 2;
 
 /// What a salvaged log is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +38,7 @@ pub fn salvage<D: Disk, P: AsRef<[u8]>>(
 ) -> Result<Salvaged, LogError> {
     let options = options.clone().within_bounds();
     let before = survey(disk, &options)?;
-    let old_ids: Vec<u64> = volume::names(disk)?.iter().filter_map(|name| id_of(name)).collect();
+    let old_ids = segment_ids(disk)?;
     let (from, to) = old_ids.iter().copied().fold((u64::MAX, 0), |(from, to), id| (from.min(id), to.max(id)));
     let sizes = (options.segment_bytes, options.salt_for_new);
     let mut rewrite = Rewrite::begin(disk, before.newest + 1, sizes, before.last)?;
@@ -62,26 +66,39 @@ struct Before {
     last: Header,
 }
 
+/// The segments whose files are there.
+fn segment_ids<D: Disk>(disk: &D) -> Result<Vec<u64>, LogError> {
+    let names = volume::names(disk)?;
+    Ok(names.iter().filter_map(|name| id_of(name)).filter(|id| *id < BELIEVED_MAX).collect())
+}
+
 /// Reads the whole log for the largest numbers in it.
 fn survey<D: Disk>(disk: &mut D, options: &Options) -> Result<Before, LogError> {
     let mut walk = Walk::begin(disk, options.older)?;
     let (mut newest, mut position, mut epoch) = (0, 0, 0);
+    let raise = |number: &mut u64, to: u64| {
+        if to < BELIEVED_MAX {
+            *number = to.max(*number);
+        }
+    };
     if let Ok(manifest) = walk.manifest() {
-        (newest, position, epoch) = (manifest.newest, manifest.proven, manifest.epoch);
+        raise(&mut newest, manifest.newest);
+        raise(&mut position, manifest.proven);
+        raise(&mut epoch, manifest.epoch);
     }
     // Whatever the manifest says: no file that is there is written over.
-    newest = volume::names(disk)?.iter().filter_map(|name| id_of(name)).fold(newest, u64::max);
+    newest = segment_ids(disk)?.into_iter().fold(newest, u64::max);
     while let Some(found) = walk.next(disk)? {
         match found {
             Found::Segment(facts) => {
-                position = position.max(facts.header.first - 1);
-                epoch = epoch.max(facts.header.epoch_before);
+                raise(&mut position, facts.header.first - 1);
+                raise(&mut epoch, facts.header.epoch_before);
             }
             Found::Batch(entry) => {
-                position = position.max(entry.header.position);
-                epoch = epoch.max(entry.header.epoch);
+                raise(&mut position, entry.header.position);
+                raise(&mut epoch, entry.header.epoch);
             }
-            Found::Hole(hole) => position = position.max(hole.loss.to),
+            Found::Hole(hole) => raise(&mut position, hole.loss.to),
             // What was cut may have been told to someone if it was not synced by order.
             Found::Tail(cut) => position += cut.whole + 1,
         }

@@ -199,7 +199,9 @@ pub(crate) fn id_of(name: &str) -> Option<u64> {
 
 /// Which spare this is, if it is one.
 pub(crate) fn spare_number_of(name: &str) -> Option<u64> {
-    name.strip_prefix("spare-")?.strip_suffix(".log")?.parse().ok()
+    let number = name.strip_prefix("spare-")?.strip_suffix(".log")?.parse().ok()?;
+    // The next one's number is larger by one. What no server has named is not its spare.
+    (number < NUMBER_MAX && spare_name_of(number) == name).then_some(number)
 }
 
 /// The name of a spare.
@@ -259,6 +261,10 @@ mod tests {
             assert_eq!(id_of(other), None, "{other}");
         }
         assert_eq!(spare_number_of(&spare_name_of(12)), Some(12));
-        assert_eq!(spare_number_of(&name_of(12)), None);
+        for other in
+            [&name_of(12), &spare_name_of(NUMBER_MAX), &spare_name_of(u64::MAX), "spare-+1.log", "spare-01.log"]
+        {
+            assert_eq!(spare_number_of(other), None, "{other}");
+        }
     }
 }

@@ -210,9 +210,15 @@ impl<D: Disk> FileLog<D> {
 
     /// A spare, even if it has to be made now.
     pub(super) fn take_spare(&mut self, engine_ms: u64) -> Result<Spare, LogError> {
-        // That there is no more room must be known while the reserve is there: it is not touched before.
-        let is_reserve = !self.spares.short() && self.spares.ready_count() < WANTED;
-        self.collect_spare(is_reserve || self.spares.ready.is_empty(), engine_ms);
+        // That there is no more room must be known while the reserve is there: it is not touched before. Soon after a start
+        // it may have to be made first.
+        while !self.spares.short() && self.spares.ready_count() < WANTED {
+            if self.spares.coming.is_none() {
+                self.begin_spare();
+            }
+            self.collect_spare(true, engine_ms);
+        }
+        self.collect_spare(self.spares.ready.is_empty(), engine_ms);
         if let Some(spare) = self.spares.pop() {
             return if spare.stale { self.emptied(spare) } else { Ok(spare) };
         }

@@ -113,7 +113,8 @@ pub(crate) enum Verdict {
 pub(crate) fn judge(rest: &[u8], place: &Place) -> Verdict {
     let seen = look_behind(rest, place);
     let proven = (place.proven >= place.expected).then_some(place.proven);
-    match seen.proven.max(proven) {
+    let broken = (crate::broken("log-tail-is-damage") && !rest.is_empty() && rest[0] != 0).then_some(place.expected);
+    match seen.proven.max(proven).max(broken) {
         Some(proven) => Verdict::Damage(loss_of(proven, &seen, rest, place)),
         None => Verdict::Tail { bytes: cut_bytes(rest, &seen, place), whole: seen.whole },
     }

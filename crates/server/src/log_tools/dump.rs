@@ -139,7 +139,7 @@ fn print_batch(entry: &Entry<'_>, out: Out<'_>) -> Result<bool> {
         writeln!(out, "{}", line.finish())?;
     }
     if entry.batch.payload.is_empty() {
-        // A start begins with one of these.
+        // The first start after a boot writes one of these.
         line.text("record", "none");
         writeln!(out, "{}", line.finish())?;
     }

@@ -43,6 +43,10 @@ pub fn salvage<D: Disk>(disk: &mut D, options: &Options) -> Result<Salvaged> {
     // With an eye for what can be kept of that which does not fit.
     let mut walked = walk(disk, Some(History::Damaged), &mut |_, _| Ok(()))?;
     let at = walked.last.unwrap_or_default();
+    if walked.engine.stretches() == 0 {
+        // No segment could be read. What is made of that is written all the same.
+        walked.engine.begin_stretch();
+    }
     // As of the last batch: how much time has passed since is for the start to find out.
     walked.engine.recover(Now { engine_ms: at.engine_ms, wall_ms: at.wall_ms, random: random_seed() });
     // What was given to jobs of which nothing is left must not be given again. Each took a record of some bytes.
@@ -142,6 +146,24 @@ mod tests {
             }
         });
         assert!(number.is_some_and(|number| number > 101), "{number:?}");
+    }
+
+    #[test]
+    fn a_log_whose_segments_are_all_lost_becomes_an_empty_one() {
+        for lost in [true, false] {
+            let place = Place::new(if lost { "all-lost" } else { "all-garbage" });
+            place.write(&jobs(3));
+            let segment = place.0.join("00000000000000000001.log");
+            if lost {
+                std::fs::remove_file(segment).unwrap();
+            } else {
+                std::fs::write(segment, b"garbage").unwrap();
+            }
+            let mut disk = OsDisk::open(&place.0).unwrap();
+            let Salvaged::Made(said) = salvage(&mut disk, &options()).unwrap() else { panic!("it is damaged") };
+            assert!(said.contains("salvaged 0 jobs in 0 queues"), "{said}");
+            assert!(place.verified().unwrap().ends_with("0 jobs in 0 queues\n"));
+        }
     }
 
     #[test]

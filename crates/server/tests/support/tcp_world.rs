@@ -19,14 +19,15 @@ pub struct TcpWorld {
     places: Vec<SocketAddr>,
     clients: BTreeMap<String, Client>,
     /// Clients that left since the server last came to rest.
-    left: Vec<(SocketAddr, u64)>,
+    left: Vec<(String, u64)>,
     _directory: Directory,
 }
 
 /// One connection. A thread takes in whatever comes, so that neither side ever waits for the other to read.
 struct Client {
     stream: TcpStream,
-    place: SocketAddr,
+    /// What the server knows it by: the listener's index, and its own address, which another listener's client may have.
+    name: String,
     sent: u64,
     ended: bool,
     inbox: Arc<Inbox>,
@@ -92,7 +93,7 @@ impl TcpWorld {
 
 impl World for TcpWorld {
     fn open(&mut self, client: &str, listener: usize) -> Result<(), Trouble> {
-        let opened = Client::open(self.places[listener])
+        let opened = Client::open(listener, self.places[listener])
             .map_err(|error| Trouble::new(format!("{client} cannot connect: {error}")))?;
         self.clients.insert(client.to_owned(), opened);
         Ok(())
@@ -124,23 +125,23 @@ impl World for TcpWorld {
 
     fn leave(&mut self, client: &str) -> Result<(), Trouble> {
         let client = self.clients.remove(client).ok_or_else(|| Trouble::new(format!("{client} is not connected")))?;
-        self.left.push((client.place, client.sent));
+        self.left.push((client.name.clone(), client.sent));
         Ok(())
     }
 
     fn settle(&mut self) -> Result<(), Trouble> {
         let mut line = "settle".to_owned();
-        for (place, sent) in self.left.drain(..) {
-            line.push_str(&format!(" {place}={sent}e"));
+        for (name, sent) in self.left.drain(..) {
+            line.push_str(&format!(" {name}={sent}e"));
         }
         for client in self.clients.values() {
             let end = if client.ended { "e" } else { "" };
-            line.push_str(&format!(" {}={}{end}", client.place, client.sent));
+            line.push_str(&format!(" {}={}{end}", client.name, client.sent));
         }
         let answer = self.tell(&line)?;
         for word in answer.split(' ').skip(1) {
-            let (place, written) = word.split_once('=').ok_or_else(|| Trouble::new(answer.clone()))?;
-            let Some(client) = self.clients.values_mut().find(|client| client.place.to_string() == place) else {
+            let (name, written) = word.split_once('=').ok_or_else(|| Trouble::new(answer.clone()))?;
+            let Some(client) = self.clients.values_mut().find(|client| client.name == name) else {
                 continue;
             };
             client.closed = written.ends_with('c');
@@ -189,7 +190,7 @@ impl World for TcpWorld {
 }
 
 impl Client {
-    fn open(place: SocketAddr) -> std::io::Result<Client> {
+    fn open(listener: usize, place: SocketAddr) -> std::io::Result<Client> {
         let stream = TcpStream::connect_timeout(&place, PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -198,9 +199,9 @@ impl Client {
             let (stream, inbox) = (stream.try_clone()?, Arc::clone(&inbox));
             move || inbox.fill(stream)
         });
-        let place = stream.local_addr()?;
+        let name = format!("{listener}/{}", stream.local_addr()?);
         let reader = Some(reader);
-        Ok(Client { stream, place, sent: 0, ended: false, inbox, reader, written: 0, closed: false })
+        Ok(Client { stream, name, sent: 0, ended: false, inbox, reader, written: 0, closed: false })
     }
 
     /// Takes all that the server has written, for which it may have to wait a moment, and that it closed if it did.

@@ -175,7 +175,14 @@ impl File {
         if self.changes.iter().any(|change| change.forsaken) {
             let synced = Rc::make_mut(&mut self.synced);
             self.changes.iter().filter(|change| !change.forsaken).for_each(|change| change.what.apply(synced));
-            self.changes.retain(|change| change.forsaken);
+            let changes = std::mem::take(&mut self.changes);
+            let is_covered = |index: usize| {
+                let later = changes[index + 1..].iter().filter(|later| !later.forsaken);
+                later.into_iter().any(|later| later.what.covers(&changes[index].what))
+            };
+            // What was written over and synced since cannot come back.
+            let kept = (0..changes.len()).filter(|&index| changes[index].forsaken && !is_covered(index));
+            self.changes = kept.map(|index| changes[index].clone()).collect();
         } else {
             self.changes.clear();
             self.synced = Rc::clone(&self.bytes);
@@ -188,6 +195,17 @@ impl File {
 }
 
 impl Changed {
+    /// Whether nothing of another change is left behind this one.
+    fn covers(&self, other: &Changed) -> bool {
+        match (self, other) {
+            (Changed::Emptied, _) => true,
+            (Changed::Written { .. }, Changed::Emptied) => false,
+            (Changed::Written { offset, bytes }, Changed::Written { offset: from, bytes: others }) => {
+                offset <= from && from + others.len() <= offset + bytes.len()
+            }
+        }
+    }
+
     pub fn apply(&self, content: &mut Vec<u8>) {
         match self {
             Changed::Emptied => content.clear(),

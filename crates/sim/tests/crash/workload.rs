@@ -234,7 +234,12 @@ impl Workload {
         let (first, task) = self.task(queue);
         let (second, body) = self.entry(true);
         let held = self.clients[index].holds.pop();
-        let ack = held.as_ref().map_or(String::new(), |held| format!("ACK {{\"id\":{}}}\n", held.id));
+        let ack = match &held {
+            Some(held) => format!("ACK {{\"id\":{}}}\n", held.id),
+            // Nobody holds that, and so all of it is refused.
+            None if self.one_in(4) => "ACK {\"id\":99999999}\n".to_owned(),
+            None => String::new(),
+        };
         let bytes = format!(
             "ATOMIC\nPUSH {task}\n{ack}PUSH {{\"name\":\"m\",\"queue\":\"{queue}\",\"payload\":{body},\"blocked_by\":[-1]}}\nDONE\n"
         );

@@ -326,6 +326,27 @@ fn of_a_disk_found_full_the_reserve_is_left_however_late_that_is_found() {
 }
 
 #[test]
+fn the_reserve_is_made_before_anything_is_taken_of_it_however_fast_segments_are_filled() {
+    let disk = TestDisk::new();
+    disk.state().slow = true;
+    let (mut log, _) = claimed(&disk, options());
+    let mut position = 0;
+    while !disk.names().contains(&name_of(3)) {
+        position += 1;
+        append(&mut log, 1, position..=position);
+        assert!(spares(&disk) >= 3 || !disk.names().contains(&name_of(2)), "{:?}", disk.names());
+    }
+    fill(&disk);
+    while !log.extent().short {
+        position += 1;
+        append(&mut log, 1, position..=position);
+    }
+    let room = log.extent().room;
+    assert!(room >= RESERVE_SEGMENTS * CAPACITY - 300, "{room}");
+    assert_eq!(log.trouble(), None);
+}
+
+#[test]
 fn a_failure_to_make_a_spare_is_tried_again_every_second() {
     let disk = TestDisk::new();
     disk.state().room = 2 * usize::try_from(SEGMENT_BYTES).unwrap();

@@ -1,0 +1,51 @@
+//! Deliberate faults, so that the tests can show that they would notice them. They exist only where a crate is built with
+//! its feature `breakages`, and then only the one that the variable `JOBYARD_BREAKAGE` names.
+
+use std::sync::OnceLock;
+
+/// Every deliberate fault: its name, and what is wrong.
+pub const BREAKAGES: &[(&str, &str)] = &[
+    ("log-no-sync", "a batch is said to be durable before it was synced"),
+    ("log-no-directory-sync", "a new segment's name is not synced"),
+    ("log-no-manifest-sync", "a manifest takes its place before its bytes are synced"),
+    ("log-no-payload-checksum", "a torn batch is taken for a whole one"),
+    ("log-short-write", "a write that was cut short is taken for a whole one"),
+    ("log-drops-too-much", "letting go of a segment takes the next one along"),
+    ("log-tail-is-damage", "an end that was never finished is taken for damage"),
+    ("log-reuses-position", "after a start the last batch is written over"),
+    ("broker-early-answer", "an answer leaves before its batch is durable"),
+    ("broker-lost-answer", "the end of an output is forgotten when a client reads slowly"),
+    ("broker-no-tick", "deadlines never pass"),
+    ("broker-ignores-full-disk", "jobs are taken although there is no room for them"),
+    ("broker-clocks-untold", "no batch tells that the machine was booted, or its clock set"),
+    ("broker-hold-outlives-client", "what a connection held is not given back when it ends"),
+    ("engine-enqueue-unwritten", "a job is put and not written"),
+    ("engine-removal-unwritten", "a job is done and that is not written"),
+    ("engine-lease-unwritten", "a lease that outlives its connection is not written"),
+    ("engine-forgets-waiter", "a client that waits is passed over when a job comes"),
+    ("engine-lease-leaves-ready", "a leased job can be leased again"),
+    ("engine-lease-too-short", "a lease ends at half its time"),
+    ("engine-lease-never-ends", "a lease does not end by itself"),
+    ("engine-delay-ignored", "a job with a date is ready at once"),
+    ("engine-block-ignored", "a blocked job is ready at once"),
+    ("engine-blocked-leaks", "a job is not unblocked when its last blocker goes"),
+    ("engine-group-by-halves", "the last job of a group is left out"),
+    ("engine-order-ignored", "jobs are taken without regard to urgency"),
+    ("engine-backoff-off-by-one", "a job rests for the failures it had before"),
+    ("engine-failures-off-by-one", "a job may fail once more than it may"),
+    ("engine-attempts-forgotten", "attempts are not counted"),
+    ("engine-lifetime-ignored", "jobs do not expire"),
+    ("engine-number-reused", "a number is given again after a start"),
+    ("engine-compaction-forgets", "what is written anew leaves some jobs out"),
+    ("engine-compaction-forgets-failures", "what is written anew leaves out how often a job has failed"),
+    ("engine-count-wrong", "a queue counts a ready job too few"),
+];
+
+/// Whether this is broken on purpose.
+#[must_use]
+pub fn broken(what: &str) -> bool {
+    static NAMED: OnceLock<Option<String>> = OnceLock::new();
+    let named = NAMED.get_or_init(|| std::env::var("JOBYARD_BREAKAGE").ok());
+    debug_assert!(BREAKAGES.iter().any(|(name, _)| *name == what), "{what} is in the list");
+    named.as_deref() == Some(what)
+}

@@ -1,0 +1,230 @@
+//! Simulated clients: what can be asked in no protocol's words, and for each protocol how it says that and what it hears.
+
+mod goqueue;
+mod jobcentre;
+mod masenko;
+mod takeanumber;
+mod workq;
+
+/// A job, as the one who put it counts.
+pub type Entry = usize;
+
+/// A job to be put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Which job it is. Its body tells.
+    pub entry: Entry,
+    /// Where to.
+    pub queue: &'static str,
+    /// A JSON object without blanks, so that each protocol shows it as it was.
+    pub body: String,
+    /// The larger, the sooner.
+    pub urgency: u32,
+    /// How long a lease of it lasts, in seconds, if the protocol can say so.
+    pub own_time_s: Option<u32>,
+    /// For how many seconds it is delayed.
+    pub delay_s: Option<u32>,
+    /// How long it lives, in seconds, if the protocol can say so.
+    pub lifetime_s: Option<u32>,
+    /// How often it may fail; without, more often than it ever will.
+    pub failures: Option<u32>,
+    /// The numbers of the jobs that must be completed before it.
+    pub blockers: Vec<u64>,
+    /// Whether the client waits for its result, and takes it along when it goes.
+    pub runs: bool,
+}
+
+/// A job that a client was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Which job.
+    pub entry: Entry,
+    /// What its protocol calls it.
+    pub id: String,
+    /// The queue that it was put to.
+    pub queue: &'static str,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Put a job.
+    Put(Put),
+    /// Put jobs and complete others, all or nothing. Each job but the first waits for the one before it.
+    Group {
+        /// The jobs.
+        puts: Vec<Put>,
+        /// What is completed along.
+        completes: Option<Held>,
+    },
+    /// Take a job from one of these queues.
+    Take {
+        /// The queues.
+        queues: Vec<&'static str>,
+        /// For how long to wait for one; 0 is not at all.
+        wait_ms: u64,
+    },
+    /// A job is done.
+    Complete(Held),
+    /// A job is to go, whoever has it.
+    Remove(Held),
+    /// A job has failed.
+    Fail(Held),
+    /// A job is given back.
+    Release(Held),
+    /// How many jobs are ready in a queue?
+    Count(&'static str),
+    /// What has become of the job of this UUID?
+    Inspect(String),
+    /// Something that must be refused.
+    Nonsense(u32),
+}
+
+/// What is heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Jobs were put; these are their numbers, if the protocol tells.
+    Put(Vec<u64>),
+    /// A job was given.
+    Took {
+        /// What the protocol calls it.
+        id: String,
+        /// Its body.
+        body: Vec<u8>,
+    },
+    /// There is no job, or none came in time.
+    Nothing,
+    /// It was done.
+    Done,
+    /// It was not done, in these words.
+    Refused(String),
+    /// So many jobs are ready.
+    Count(usize),
+    /// What has become of a job.
+    Job(Fate),
+    /// A result came: whether all went well.
+    Result(bool),
+}
+
+/// The bytes that say something, and the command's label; nothing if it cannot be said.
+pub type Said = Option<(Vec<u8>, &'static str)>;
+
+/// What has become of a job: its state, as workq numbers them, and its body; or it is not there.
+pub type Fate = Option<(u32, Vec<u8>)>;
+
+/// An answer, and how many bytes it takes; nothing while it is not whole. An error if it is none.
+pub type Answer = Result<Option<(usize, Heard)>, String>;
+
+/// How a protocol says and hears things.
+#[derive(Clone, Copy, Debug)]
+pub struct Speaker {
+    /// What it is called in the table of protocols.
+    pub protocol: &'static str,
+    /// Whether what a client holds ends with its connection.
+    pub holds_by_connection: bool,
+    /// Whether one can wait for a job.
+    pub waits: bool,
+    /// For how long a lease lasts, in milliseconds, if the job does not say; nothing: until it is ended.
+    pub lease_ms: Option<u64>,
+    /// The commands, by label.
+    pub commands: &'static [&'static str],
+    /// How to say it at this time of the wall clock.
+    pub say: fn(&Ask, wall_ms: i64) -> Said,
+    /// The first answer in these bytes, to this question.
+    pub hear: fn(&Ask, &[u8]) -> Answer,
+}
+
+/// One for each protocol that has jobs.
+pub const SPEAKERS: &[Speaker] =
+    &[goqueue::SPEAKER, takeanumber::SPEAKER, masenko::SPEAKER, jobcentre::SPEAKER, workq::SPEAKER];
+
+/// The default lease of the server, in milliseconds.
+pub const DEFAULT_LEASE_MS: u64 = 60_000;
+
+/// The UUID of the job of this number, as every protocol makes it.
+#[must_use]
+pub fn uuid_of_number(number: u64) -> String {
+    jobyard_engine::Uuid::of_number(number).to_string()
+}
+
+/// The UUID that a client chooses for a job.
+#[must_use]
+pub fn uuid_of_entry(entry: Entry) -> String {
+    format!("6ba7b810-9dad-41d1-80b4-{entry:012x}")
+}
+
+/// The wall clock as masenko and workq write it, in whole seconds, of the twenty-first century and around it.
+#[must_use]
+pub fn date(wall_ms: i64) -> String {
+    let seconds = wall_ms.div_euclid(1_000);
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Days since 0000-03-01, in eras of 400 years (Howard Hinnant's way).
+    let z = days + 719_468;
+    let (era, day_of_era) = (z.div_euclid(146_097), z.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3_600, rest / 60 % 60, rest % 60)
+}
+
+/// A line and how many bytes it takes with its end.
+fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let at = bytes.iter().position(|byte| *byte == b'\n')?;
+    let line = &bytes[..at];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), at + 1))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What stands behind `mark`, up to the first byte that is no digit.
+fn number_after(text: &str, mark: &str) -> Option<u64> {
+    let rest = &text[text.find(mark)? + mark.len()..];
+    let end = rest.find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// The JSON object that stands behind `mark`: its braces are counted, for no text in it holds any.
+fn object_after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
+    let from = text.find(mark)? + mark.len();
+    let mut depth = 0;
+    for (at, char) in text[from..].char_indices() {
+        depth += match char {
+            '{' => 1,
+            '}' => -1,
+            _ => 0,
+        };
+        if depth == 0 {
+            return Some(&text[from..=from + at]);
+        }
+    }
+    None
+}
+
+fn unexpected(what: &[u8]) -> Answer {
+    Err(format!("an answer that is none: {}", what.escape_ascii()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_protocol_with_jobs_is_spoken() {
+        for protocol in jobyard_protocols::PROTOCOLS.iter().filter(|protocol| protocol.name != "http") {
+            let spoken = SPEAKERS.iter().any(|speaker| speaker.protocol == protocol.name);
+            assert!(spoken, "no simulated client speaks {}", protocol.name);
+        }
+    }
+
+    #[test]
+    fn dates_are_written_as_they_are() {
+        assert_eq!(date(1_767_225_600_000), "2026-01-01T00:00:00Z");
+        assert_eq!(date(951_782_399_999), "2000-02-28T23:59:59Z");
+        assert_eq!(date(-1), "1969-12-31T23:59:59Z");
+    }
+}

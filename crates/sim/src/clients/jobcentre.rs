@@ -1,0 +1,81 @@
+//! Job Centre, as a client speaks it.
+
+use super::{Answer, Ask, Heard, Said, Speaker, line, number_after, object_after, text, unexpected};
+
+pub const SPEAKER: Speaker = Speaker {
+    protocol: "jobcentre",
+    holds_by_connection: true,
+    waits: true,
+    lease_ms: None,
+    commands: &["jobcentre put", "jobcentre get", "jobcentre delete", "jobcentre abort", "jobcentre nonsense"],
+    say,
+    hear,
+};
+
+/// Longer than anything is waited for: a get waits for ever, or not.
+pub const FOR_EVER_MS: u64 = u64::MAX;
+
+fn say(ask: &Ask, _wall_ms: i64) -> Said {
+    let (text, label) = match ask {
+        Ask::Put(put) => {
+            let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.own_time_s.is_none();
+            if !plain || !put.blockers.is_empty() || put.runs || put.failures.is_some() {
+                return None;
+            }
+            let (queue, body, urgency) = (put.queue, &put.body, put.urgency);
+            let text = format!("{{\"request\":\"put\",\"queue\":\"{queue}\",\"job\":{body},\"pri\":{urgency}}}\n");
+            (text, "jobcentre put")
+        }
+        Ask::Take { queues, wait_ms } => {
+            let wait = match *wait_ms {
+                0 => "false",
+                FOR_EVER_MS => "true",
+                _ => return None,
+            };
+            let queues: Vec<_> = queues.iter().map(|queue| format!("\"{queue}\"")).collect();
+            let text = format!("{{\"request\":\"get\",\"queues\":[{}],\"wait\":{wait}}}\n", queues.join(","));
+            (text, "jobcentre get")
+        }
+        Ask::Complete(held) | Ask::Remove(held) => {
+            (format!("{{\"request\":\"delete\",\"id\":{}}}\n", held.id), "jobcentre delete")
+        }
+        Ask::Release(held) => (format!("{{\"request\":\"abort\",\"id\":{}}}\n", held.id), "jobcentre abort"),
+        Ask::Nonsense(kind) => {
+            let text = [
+                "{\"request\":\"dance\"}\n",
+                "[]\n",
+                "{\"request\":\"put\"}\n",
+                "{\"request\":\"delete\",\"id\":1.5}\n",
+            ];
+            (text[*kind as usize % text.len()].to_owned(), "jobcentre nonsense")
+        }
+        _ => return None,
+    };
+    Some((text.into_bytes(), label))
+}
+
+fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
+    let Some((line, used)) = line(bytes) else { return Ok(None) };
+    let words = text(line);
+    let heard = if words == "{\"status\":\"no-job\"}" {
+        match ask {
+            Ask::Take { .. } => Heard::Nothing,
+            _ => Heard::Refused("no-job".to_owned()),
+        }
+    } else if words.starts_with("{\"status\":\"error\"") {
+        Heard::Refused(words)
+    } else {
+        let id = number_after(&words, "\"id\":");
+        match (ask, id, object_after(&words, "\"job\":")) {
+            (Ask::Put(_), Some(id), None) => Heard::Put(vec![id]),
+            (Ask::Take { .. }, Some(id), Some(body)) => {
+                Heard::Took { id: id.to_string(), body: body.as_bytes().to_vec() }
+            }
+            (Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_), None, None) if words == "{\"status\":\"ok\"}" => {
+                Heard::Done
+            }
+            _ => return unexpected(line),
+        }
+    };
+    Ok(Some((used, heard)))
+}

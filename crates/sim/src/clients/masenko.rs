@@ -1,0 +1,105 @@
+//! masenko, as a client speaks it.
+
+use super::{Answer, Ask, Heard, Put, Said, Speaker, date, line, number_after, object_after, text, unexpected};
+
+pub const SPEAKER: Speaker = Speaker {
+    protocol: "masenko",
+    holds_by_connection: true,
+    waits: true,
+    lease_ms: None,
+    commands: &[
+        "masenko PUSH",
+        "masenko FETCH",
+        "masenko ACK",
+        "masenko NACK",
+        "masenko ATOMIC",
+        "masenko INFO",
+        "masenko nonsense",
+    ],
+    say,
+    hear,
+};
+
+fn task(put: &Put, wall_ms: i64, blocked_by: &[i64]) -> Option<String> {
+    if put.lifetime_s.is_some() || put.own_time_s.is_some() || put.runs || put.urgency != 0 {
+        return None;
+    }
+    let mut task = format!("{{\"name\":\"n\",\"queue\":\"{}\",\"payload\":{}", put.queue, put.body);
+    task += &format!(",\"retry\":{}", put.failures.unwrap_or(255));
+    if let Some(delay_s) = put.delay_s {
+        task += &format!(",\"execute_at\":\"{}\"", date(wall_ms + i64::from(delay_s) * 1_000));
+    }
+    let blockers = put.blockers.iter().map(ToString::to_string).chain(blocked_by.iter().map(ToString::to_string));
+    let blockers: Vec<_> = blockers.collect();
+    if !blockers.is_empty() {
+        task += &format!(",\"blocked_by\":[{}]", blockers.join(","));
+    }
+    Some(task + "}")
+}
+
+fn say(ask: &Ask, wall_ms: i64) -> Said {
+    let (text, label) = match ask {
+        Ask::Put(put) => (format!("PUSH {}\n", task(put, wall_ms, &[])?), "masenko PUSH"),
+        Ask::Group { puts, completes } => {
+            let mut text = "ATOMIC\n".to_owned();
+            for (index, put) in puts.iter().enumerate() {
+                let blocked_by: &[i64] = if index == 0 { &[] } else { &[-1] };
+                text += &format!("PUSH {}\n", task(put, wall_ms, blocked_by)?);
+            }
+            if let Some(held) = completes {
+                text += &format!("ACK {{\"id\":{}}}\n", held.id);
+            }
+            (text + "DONE\n", "masenko ATOMIC")
+        }
+        Ask::Take { queues, wait_ms } => {
+            // 0 is not allowed, and a millisecond is as good.
+            let wait_ms = if *wait_ms == u64::MAX { return None } else { (*wait_ms).max(1) };
+            let queues: Vec<_> = queues.iter().map(|queue| format!("\"{queue}\"")).collect();
+            let text = format!("FETCH {{\"queues\":[{}],\"timeout\":\"{wait_ms}ms\"}}\n", queues.join(","));
+            (text, "masenko FETCH")
+        }
+        Ask::Complete(held) => (format!("ACK {{\"id\":{}}}\n", held.id), "masenko ACK"),
+        Ask::Fail(held) => (format!("NACK {{\"id\":{}}}\n", held.id), "masenko NACK"),
+        Ask::Count(_) => ("INFO\n".to_owned(), "masenko INFO"),
+        Ask::Nonsense(kind) => {
+            let text = ["DANCE\n", "PUSH {\n", "ACK {\"id\":0}\n", "ACK {\"id\":99999999}\n", "PUSH {\"name\":\"\"}\n"];
+            (text[*kind as usize % text.len()].to_owned(), "masenko nonsense")
+        }
+        _ => return None,
+    };
+    Some((text.into_bytes(), label))
+}
+
+fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
+    let Some((line, used)) = line(bytes) else { return Ok(None) };
+    let words = text(line);
+    let heard = if words == "EMPTY {}" && matches!(ask, Ask::Take { .. }) {
+        Heard::Nothing
+    } else if words.starts_with("ERR {") {
+        Heard::Refused(words)
+    } else {
+        match ask {
+            Ask::Put(_) => number_after(&words, "OK {\"id\":").map(|id| Heard::Put(vec![id])),
+            Ask::Group { .. } => words
+                .strip_prefix("OK {\"ids\":[")
+                .and_then(|list| list.strip_suffix("]}"))
+                .map(|list| Heard::Put(list.split(',').filter_map(|id| id.parse().ok()).collect())),
+            Ask::Take { .. } => {
+                let id = number_after(&words, "OK {\"id\":");
+                let body = object_after(&words, "\"payload\":");
+                id.zip(body).map(|(id, body)| Heard::Took { id: id.to_string(), body: body.as_bytes().to_vec() })
+            }
+            Ask::Complete(_) | Ask::Fail(_) => (words == "OK {}").then_some(Heard::Done),
+            Ask::Count(queue) => words.starts_with("OK {\"queues\":").then(|| Heard::Count(ready(&words, queue))),
+            _ => None,
+        }
+        .map_or_else(|| unexpected(line).map(|_| Heard::Done), Ok)?
+    };
+    Ok(Some((used, heard)))
+}
+
+fn ready(words: &str, queue: &str) -> usize {
+    let queue = words.find(&format!("{{\"name\":\"{queue}\""));
+    let ready = queue.and_then(|at| number_after(&words[at..], "\"ready\":"));
+    ready.and_then(|ready| usize::try_from(ready).ok()).unwrap_or(0)
+}

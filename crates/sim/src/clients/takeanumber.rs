@@ -1,0 +1,66 @@
+//! takeanumber, as a client speaks it: in lines.
+
+use super::{Answer, Ask, Heard, Said, Speaker, line, text, unexpected};
+
+pub const SPEAKER: Speaker = Speaker {
+    protocol: "takeanumber",
+    holds_by_connection: false,
+    waits: false,
+    lease_ms: None,
+    commands: &[
+        "takeanumber ADD",
+        "takeanumber RESERVE",
+        "takeanumber DONE",
+        "takeanumber RETRY",
+        "takeanumber LEN",
+        "takeanumber nonsense",
+    ],
+    say,
+    hear,
+};
+
+fn say(ask: &Ask, _wall_ms: i64) -> Said {
+    let (text, label) = match ask {
+        Ask::Put(put) => {
+            let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.own_time_s.is_none();
+            if !plain || !put.blockers.is_empty() || put.runs || put.urgency != 0 {
+                return None;
+            }
+            (format!("ADD {} {} {}\r\n", put.queue, put.failures.unwrap_or(1_000_000), put.body), "takeanumber ADD")
+        }
+        Ask::Take { queues, wait_ms: 0 } => (format!("RESERVE {}\r\n", queues[0]), "takeanumber RESERVE"),
+        Ask::Complete(held) => (format!("DONE {} {}\r\n", held.queue, held.id), "takeanumber DONE"),
+        Ask::Fail(held) => (format!("RETRY {} {}\r\n", held.queue, held.id), "takeanumber RETRY"),
+        Ask::Count(queue) => (format!("LEN {queue}\r\n"), "takeanumber LEN"),
+        Ask::Nonsense(kind) => {
+            let text = ["FOO\r\n", "ADD q\r\n", "ADD q x y\r\n", "DONE a nothing\r\n", "RETRY a nothing\r\n", "\r\n"];
+            (text[*kind as usize % text.len()].to_owned(), "takeanumber nonsense")
+        }
+        _ => return None,
+    };
+    Some((text.into_bytes(), label))
+}
+
+fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
+    let Some((line, used)) = line(bytes) else { return Ok(None) };
+    let heard = match (line.split_first(), ask) {
+        (Some((b'-', words)), _) => Heard::Refused(text(words)),
+        (Some((b':', b"-1")), Ask::Take { .. }) => Heard::Nothing,
+        (Some((b':', count)), Ask::Count(_)) => Heard::Count(text(count).parse().map_err(|_| text(line))?),
+        (Some((b'+', uuid)), Ask::Put(_)) => match number_of(uuid) {
+            Some(number) => Heard::Put(vec![number]),
+            None => return unexpected(line),
+        },
+        (Some((b'+', b"OK")), Ask::Complete(_) | Ask::Fail(_)) => Heard::Done,
+        (Some((b'+', job)), Ask::Take { .. }) if job.len() > 37 => {
+            Heard::Took { id: text(&job[..36]), body: job[37..].to_vec() }
+        }
+        _ => return unexpected(line),
+    };
+    Ok(Some((used, heard)))
+}
+
+/// The number of which a UUID was made: it is in its last digits as long as there are few jobs.
+fn number_of(uuid: &[u8]) -> Option<u64> {
+    u64::from_str_radix(text(uuid).rsplit('-').next()?, 16).ok()
+}

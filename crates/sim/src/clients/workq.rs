@@ -1,0 +1,139 @@
+//! workq, as a client speaks it.
+
+use super::{Answer, Ask, DEFAULT_LEASE_MS, Heard, Said, Speaker, date, line, text, unexpected, uuid_of_entry};
+
+pub const SPEAKER: Speaker = Speaker {
+    protocol: "workq",
+    holds_by_connection: false,
+    waits: true,
+    lease_ms: Some(DEFAULT_LEASE_MS),
+    commands: &[
+        "workq add",
+        "workq schedule",
+        "workq run",
+        "workq lease",
+        "workq complete",
+        "workq fail",
+        "workq delete",
+        "workq inspect queue",
+        "workq inspect job",
+        "workq nonsense",
+    ],
+    say,
+    hear,
+};
+
+/// Long enough for every test.
+const LIFETIME_MS: u64 = 1 << 50;
+const OWN_TIME_MS: u64 = 86_400_000;
+
+fn say(ask: &Ask, wall_ms: i64) -> Said {
+    let (text, label) = match ask {
+        Ask::Put(put) => {
+            let is_plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.failures.is_none();
+            if !put.blockers.is_empty() || put.runs && !is_plain {
+                return None;
+            }
+            let (id, queue, body, len) = (uuid_of_entry(put.entry), put.queue, &put.body, put.body.len());
+            let ttr = put.own_time_s.map_or(OWN_TIME_MS, |seconds| u64::from(seconds) * 1_000);
+            let ttl = put.lifetime_s.map_or(LIFETIME_MS, |seconds| u64::from(seconds) * 1_000);
+            let fails = put.failures.map_or(String::new(), |failures| format!(" -max-fails={}", failures + 1));
+            let flags = format!(" -priority={}{fails}", put.urgency);
+            let (command, label) = match put.delay_s {
+                _ if put.runs => (format!("run {id} {queue} {ttr} 5000 {len}"), "workq run"),
+                None => (format!("add {id} {queue} {ttr} {ttl} {len}{flags}"), "workq add"),
+                Some(delay_s) => {
+                    let time = date(wall_ms + i64::from(delay_s) * 1_000);
+                    (format!("schedule {id} {queue} {ttr} {ttl} {time} {len}{flags}"), "workq schedule")
+                }
+            };
+            (format!("{command}\r\n{body}\r\n"), label)
+        }
+        Ask::Take { queues, wait_ms } if *wait_ms < 86_400_000 => {
+            (format!("lease {} {wait_ms}\r\n", queues.join(" ")), "workq lease")
+        }
+        Ask::Complete(held) => (format!("complete {} 4\r\ngood\r\n", held.id), "workq complete"),
+        Ask::Fail(held) => (format!("fail {} 3\r\nbad\r\n", held.id), "workq fail"),
+        Ask::Remove(held) => (format!("delete {}\r\n", held.id), "workq delete"),
+        Ask::Count(queue) => (format!("inspect queue {queue}\r\n"), "workq inspect queue"),
+        Ask::Inspect(uuid) => (format!("inspect job {uuid}\r\n"), "workq inspect job"),
+        Ask::Nonsense(kind) => {
+            let text = ["dance\r\n", "add x\r\n", "delete x\r\n", "lease q x\r\n", "inspect queue never-made\r\n"];
+            (text[*kind as usize % text.len()].to_owned(), "workq nonsense")
+        }
+        _ => return None,
+    };
+    Some((text.into_bytes(), label))
+}
+
+fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
+    let Some((first, used)) = line(bytes) else { return Ok(None) };
+    let (first, rest) = (text(first), &bytes[used..]);
+    if first == "-TIMEOUT" {
+        return Ok(Some((used, Heard::Nothing)));
+    }
+    if first == "-NOT-FOUND" && matches!(ask, Ask::Inspect(_)) {
+        return Ok(Some((used, Heard::Job(None))));
+    }
+    if first.starts_with('-') {
+        return Ok(Some((used, Heard::Refused(first))));
+    }
+    match ask {
+        Ask::Put(put) if put.runs => result(rest, used),
+        Ask::Put(_) if first == "+OK" => Ok(Some((used, Heard::Put(Vec::new())))),
+        Ask::Complete(_) | Ask::Fail(_) | Ask::Remove(_) if first == "+OK" => Ok(Some((used, Heard::Done))),
+        Ask::Take { .. } if first == "+OK 1" => Ok(taken(rest).map(|(len, heard)| (used + len, heard))),
+        Ask::Count(_) if first == "+OK 1" => Ok(lines(rest, 3).map(|(lines, len)| {
+            let ready = lines[1].strip_prefix("ready-len ").and_then(|count| count.parse().ok());
+            (used + len, Heard::Count(ready.unwrap_or(usize::MAX)))
+        })),
+        Ask::Inspect(_) if first == "+OK 1" => Ok(inspected(rest).map(|(len, heard)| (used + len, heard))),
+        _ => unexpected(bytes),
+    }
+}
+
+/// `<id> <0|1> <size>`, and the result.
+fn result(rest: &[u8], used: usize) -> Answer {
+    let Some((head, len)) = line(rest) else { return Ok(None) };
+    let head = text(head);
+    let words: Vec<_> = head.split(' ').collect();
+    let [_, success, size] = words[..] else { return unexpected(rest) };
+    let size: usize = size.parse().map_err(|_| head.clone())?;
+    if rest.len() < len + size + 2 {
+        return Ok(None);
+    }
+    Ok(Some((used + len + size + 2, Heard::Result(success == "1"))))
+}
+
+/// `<id> <name> <size>`, and the body.
+fn taken(rest: &[u8]) -> Option<(usize, Heard)> {
+    let (head, len) = line(rest)?;
+    let head = text(head);
+    let words: Vec<_> = head.split(' ').collect();
+    let size: usize = words.last()?.parse().ok()?;
+    let body = rest.get(len..len + size)?.to_vec();
+    rest.get(len + size + 1)?;
+    Some((len + size + 2, Heard::Took { id: words[0].to_owned(), body }))
+}
+
+/// So many lines, and what they take.
+fn lines(mut rest: &[u8], count: usize) -> Option<(Vec<String>, usize)> {
+    let (mut lines, mut used) = (Vec::new(), 0);
+    for _ in 0..count {
+        let (one, len) = line(rest)?;
+        lines.push(text(one));
+        rest = &rest[len..];
+        used += len;
+    }
+    Some((lines, used))
+}
+
+/// `<id> 12`, and so many lines of a key and its value. No body holds an end of line.
+fn inspected(rest: &[u8]) -> Option<(usize, Heard)> {
+    let (head, len) = line(rest)?;
+    let count: usize = text(head).rsplit(' ').next()?.parse().ok()?;
+    let (lines, more) = lines(&rest[len..], count)?;
+    let value = |key: &str| lines.iter().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+    let state = value("state ").parse().ok()?;
+    Some((len + more, Heard::Job(Some((state, value("payload ").as_bytes().to_vec())))))
+}

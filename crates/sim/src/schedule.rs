@@ -1,0 +1,236 @@
+//! One schedule: from one seed a server, its clients, all that they ask and all that goes wrong; and whether the server kept
+//! its promises.
+
+mod audit;
+mod expected;
+mod faults;
+mod people;
+
+use std::collections::BTreeMap;
+
+use jobyard_broker::{Config, Listening};
+use jobyard_engine::Limits;
+use jobyard_log::{Options, SyncMode};
+use jobyard_protocols::{ANY, Options as ListenerOptions, PROTOCOLS, find};
+
+use crate::clients::{Fate, SPEAKERS};
+use crate::ledger::{Ledger, When};
+use crate::random::{below, coin, splitmix};
+use crate::world::{Setup, World, Wrong};
+use expected::{ANSWERS, RECORDS};
+pub use faults::FAULTS;
+use faults::Faults;
+use people::Person;
+
+/// How often what has happened, by name: commands, answers, faults, records.
+pub type Tally = BTreeMap<String, u64>;
+
+/// What came of a schedule.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What has happened, how often.
+    pub tally: Tally,
+    /// The same whenever all that was sent, heard and written was the same.
+    pub digest: u64,
+    /// What was wrong, if anything.
+    pub wrong: Option<Wrong>,
+    /// All that has happened, line by line, if that was wanted.
+    pub trace: Vec<String>,
+}
+
+/// Runs the schedule of this seed.
+#[must_use]
+pub fn run(seed: u64, traced: bool) -> Outcome {
+    let mut schedule = Schedule::new(seed);
+    schedule.world.trace = traced.then(Vec::new);
+    let wrong = schedule.run().err();
+    for (record, count) in schedule.world.seen().counts() {
+        schedule.count(&format!("record {record}"), count);
+    }
+    for (fate, count) in schedule.ledger.summary() {
+        schedule.count(&format!("jobs {fate}"), count);
+    }
+    let trace = schedule.world.trace.take().unwrap_or_default();
+    Outcome { tally: schedule.tally, digest: schedule.world.digest(), wrong, trace }
+}
+
+/// What should have happened in many schedules, and never did: commands, answers, refusals, faults, records.
+#[must_use]
+pub fn never_happened(tally: &Tally) -> Vec<String> {
+    let commands = SPEAKERS.iter().flat_map(|speaker| speaker.commands);
+    let expected = commands.chain(FAULTS).chain(ANSWERS).chain(RECORDS).copied();
+    expected.filter(|what| !tally.contains_key(*what)).map(str::to_owned).collect()
+}
+
+/// A schedule that is being run.
+pub(crate) struct Schedule {
+    world: World,
+    ledger: Ledger,
+    people: Vec<Person>,
+    faults: Faults,
+    tally: Tally,
+    random: u64,
+    queues: usize,
+    /// How long bodies are, at most.
+    pad_max: usize,
+    steps: usize,
+    /// Whether the server takes no more jobs, or is about to stop.
+    draining: bool,
+    /// What was said of jobs: by UUID, state and body.
+    inspected: Vec<(String, Fate)>,
+    /// What was said of queues: by which command, which one, how many jobs.
+    counted: Vec<(&'static str, &'static str, usize)>,
+}
+
+/// The queues that there can be.
+const QUEUES: [&str; 4] = ["a", "b", "c", "d"];
+
+impl Schedule {
+    fn new(seed: u64) -> Self {
+        let mut random = seed;
+        let random = &mut random;
+        // Each schedule leaves out much, so that what it does it does often.
+        let lateness = if below(random, 4) == 0 { 1 + u32::try_from(below(random, 3)).unwrap_or(0) } else { 0 };
+        let segment_bytes = if lateness > 0 { 1 << 20 } else { [16 << 10, 24 << 10, 64 << 10][below(random, 3)] };
+        let sync = match below(random, 6) {
+            0 => SyncMode::Interval(50 + below(random, 400) as u64),
+            1 => SyncMode::Never,
+            _ => SyncMode::Always,
+        };
+        let log = Options { segment_bytes, sync, ..Options::new(splitmix(random) | 1) };
+        let setup = Setup { config: config(splitmix(random)), log, lateness };
+        let faults = Faults::draw(random, sync);
+        let (queues, pad_max) = (1 + below(random, QUEUES.len()), [10, 100, 1_500][below(random, 3)]);
+        let steps = 60 + below(random, 240);
+        let world = World::new(setup, splitmix(random));
+        world.disk.set_prepare_polls(u32::try_from(below(random, 4)).unwrap_or(0));
+        Schedule {
+            world,
+            ledger: Ledger::default(),
+            people: Vec::new(),
+            faults,
+            tally: Tally::new(),
+            random: *random,
+            queues,
+            pad_max,
+            steps,
+            draining: false,
+            inspected: Vec::new(),
+            counted: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<(), Wrong> {
+        self.world.start()?;
+        self.world.rest()?;
+        for _ in 0..3 + self.below(6) {
+            self.invite();
+        }
+        for _ in 0..self.steps {
+            self.step()?;
+        }
+        self.audit()
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        below(&mut self.random, end)
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    fn coin(&mut self) -> bool {
+        coin(&mut self.random)
+    }
+
+    fn count(&mut self, what: &str, count: u64) {
+        if what.starts_with("fault") {
+            self.world.say(|_| what.to_owned());
+        }
+        *self.tally.entry(what.to_owned()).or_default() += count;
+    }
+
+    fn now(&self) -> When {
+        When { turn: self.world.turns(), at_ms: self.world.elapsed_ms() }
+    }
+
+    /// Something happens.
+    fn step(&mut self) -> Result<(), Wrong> {
+        match self.below(10) {
+            0..6 => self.someone_asks(),
+            6 => {
+                let turns = 1 + self.below(4);
+                for _ in 0..turns {
+                    self.world.turn();
+                }
+            }
+            7 => {
+                self.world.rest()?;
+                self.all_hear()?;
+                self.check_at_rest()?;
+            }
+            8 => self.time_passes()?,
+            _ => self.something_goes_wrong()?,
+        }
+        self.all_hear()?;
+        self.mourn()
+    }
+
+    fn time_passes(&mut self) -> Result<(), Wrong> {
+        let ms = match self.below(5) {
+            0 => 1_000 + self.below(9_000),
+            1 => 100 + self.below(900),
+            _ => self.below(100),
+        };
+        self.world.pass(ms as u64)?;
+        self.all_hear()?;
+        self.check_at_rest()
+    }
+
+    /// When all is at rest, nobody waits for what is there, nor longer than was said.
+    fn check_at_rest(&mut self) -> Result<(), Wrong> {
+        if !self.world.is_running() || self.draining {
+            return Ok(());
+        }
+        let now_ms = self.world.elapsed_ms();
+        // Who does not read may have been given a job and not know it.
+        let unclear: Vec<&str> = self.people.iter().flat_map(Person::may_have_taken).collect();
+        for index in 0..self.people.len() {
+            let Some((queues, until_ms)) = self.people[index].waits(now_ms) else { continue };
+            if let Some(until_ms) = until_ms
+                && until_ms < now_ms
+            {
+                let who = &self.people[index];
+                return Err(format!("{who:?} should have been answered at {until_ms}, and it is {now_ms}"));
+            }
+            for queue in queues.into_iter().filter(|queue| !unclear.contains(queue)) {
+                if let Some(entry) = self.ledger.certainly_ready(queue, now_ms) {
+                    let who = &self.people[index];
+                    return Err(format!("{who:?} waits for a job of '{queue}', and job {entry} is there"));
+                }
+            }
+            self.count("checked: someone waits rightly", 1);
+        }
+        Ok(())
+    }
+}
+
+/// What is listened to: every protocol with jobs, and the one port for all last.
+fn config(seed: u64) -> Config {
+    let names = PROTOCOLS.iter().map(|protocol| protocol.name).chain([ANY]);
+    let listening = |name: &str| {
+        let listener = find(name).expect("it is in the table");
+        let knows = listener.options();
+        let query = if knows.contains(&"heartbeat") { "heartbeat=2h" } else { "" };
+        let options = ListenerOptions::parse(query, &knows).expect("it knows its options");
+        Listening { listener, options }
+    };
+    Config { limits: Limits::default(), listeners: names.map(listening).collect(), seed, drain_timeout_ms: 5_000 }
+}
+
+/// The listener of a protocol, by its place.
+fn listener_of(protocol: &str) -> usize {
+    let place = PROTOCOLS.iter().position(|row| row.name == protocol);
+    place.expect("every speaker's protocol is in the table")
+}

@@ -1,0 +1,236 @@
+//! What goes wrong, and how often: each schedule has some of it.
+
+use jobyard_broker::Event;
+use jobyard_log::SyncMode;
+
+use super::Schedule;
+use crate::disk::{Crash, Fault};
+use crate::random::{below, coin, splitmix};
+use crate::world::Wrong;
+
+/// All that can go wrong, by name. A run in which one of them never happened has shown nothing about it.
+pub const FAULTS: &[&str] = &[
+    "fault client close",
+    "fault client reset",
+    "fault client halfclose",
+    "fault client stops reading",
+    "fault client reads again",
+    "fault kill",
+    "fault power lost",
+    "fault power bytes lost",
+    "fault power names lost",
+    "fault power torn",
+    "fault power names at random",
+    "fault power scattered",
+    "fault power garbage",
+    "fault power cut within a turn",
+    "fault disk broken",
+    "fault disk short write",
+    "fault disk refuses once",
+    "fault disk full",
+    "fault disk free",
+    "fault stop",
+    "fault drain",
+    "fault stall",
+    "fault wall clock",
+];
+
+/// Which of them a schedule has.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    clients: bool,
+    kills: bool,
+    /// What is not synced may be lost.
+    power: bool,
+    disk: bool,
+    full: bool,
+    stops: bool,
+    clocks: bool,
+    /// Whether the wall clock was set.
+    clock_set: bool,
+}
+
+impl Faults {
+    pub fn draw(random: &mut u64, sync: SyncMode) -> Self {
+        let always = sync == SyncMode::Always;
+        Faults {
+            clients: coin(random),
+            kills: coin(random),
+            power: always && coin(random),
+            disk: always && below(random, 3) == 0,
+            full: below(random, 4) == 0,
+            stops: below(random, 3) == 0,
+            clocks: below(random, 3) == 0,
+            clock_set: false,
+        }
+    }
+}
+
+impl Schedule {
+    /// Something goes wrong, of what goes wrong in this schedule.
+    pub fn something_goes_wrong(&mut self) -> Result<(), Wrong> {
+        let Faults { clients, kills, power, disk, full, stops, clocks, .. } = self.faults;
+        match self.below(12) {
+            0 | 1 if clients => return self.someone_goes(),
+            2 if clients => self.someone_stalls(),
+            3 if kills => return self.crash(Crash::Kill),
+            4 if power => {
+                let crash = self.some_power_cut();
+                return self.crash(crash);
+            }
+            5 if power => return self.cut_power_within_a_turn(),
+            6 if disk => return self.disk_fails(),
+            7 if full => self.disk_fills_up(),
+            8 if stops => return self.stop(),
+            9 if clocks => self.clock_is_set(),
+            10 if clocks => {
+                // As by SIGSTOP: time passes, and the server does nothing.
+                let ms = 100 + self.below(3_000) as u64;
+                self.world.leap(ms);
+                self.count("fault stall", 1);
+            }
+            _ => self.invite(),
+        }
+        Ok(())
+    }
+
+    fn some_power_cut(&mut self) -> Crash {
+        let seed = splitmix(&mut self.random);
+        let tears = self.world.disk.tears();
+        match self.below(7) {
+            0 => Crash::Lost,
+            1 => Crash::BytesLost,
+            2 => Crash::NamesLost,
+            3 if !tears.is_empty() => Crash::Torn(tears[self.below(tears.len())]),
+            4 => Crash::Names(seed),
+            5 => Crash::Scattered(seed),
+            _ => Crash::Garbage(seed),
+        }
+    }
+
+    /// The server ends in this way, and another one starts.
+    pub fn crash(&mut self, crash: Crash) -> Result<(), Wrong> {
+        let kind = Crash::KINDS[crash.kind()];
+        self.count(&if crash == Crash::Kill { "fault kill".to_owned() } else { format!("fault power {kind}") }, 1);
+        // What left the server is on its way to machines that go on.
+        self.wake_all();
+        self.all_hear()?;
+        self.world.crash(crash);
+        if crash != Crash::Kill && self.faults.clock_set {
+            self.ledger.time_lost(self.world.elapsed_ms());
+        }
+        if self.coin() {
+            let ms = self.below(20_000) as u64;
+            self.world.leap(ms);
+        }
+        self.come_back()
+    }
+
+    /// Another server starts on what is left.
+    pub fn come_back(&mut self) -> Result<(), Wrong> {
+        self.ledger.server_gone();
+        self.draining = false;
+        for person in std::mem::take(&mut self.people) {
+            self.world.forget(person.client);
+            self.lose(&person);
+        }
+        self.world.start().map_err(|why| format!("the server does not start: {why}"))?;
+        self.world.rest()?;
+        if let Some(failure) = self.world.failure() {
+            return Err(format!("the server ended after its start: {failure}"));
+        }
+        for _ in 0..2 + self.below(4) {
+            self.invite();
+        }
+        Ok(())
+    }
+
+    fn cut_power_within_a_turn(&mut self) -> Result<(), Wrong> {
+        let operations = self.below(6) as u64;
+        self.world.cut_power_after(operations);
+        self.count("fault power cut within a turn", 1);
+        for _ in 0..6 {
+            self.someone_asks();
+            self.world.turn();
+            if !self.world.is_running() {
+                break;
+            }
+        }
+        let crash = self.some_power_cut();
+        self.crash(crash)
+    }
+
+    fn disk_fails(&mut self) -> Result<(), Wrong> {
+        let at = self.world.disk.tried() + self.below(8) as u64;
+        let (fault, name) = match self.below(4) {
+            0 => (Fault::Broken, "fault disk broken"),
+            1 => (Fault::Full, "fault disk refuses once"),
+            _ => (Fault::Short(1 + self.below(300)), "fault disk short write"),
+        };
+        self.world.disk.fail(at, fault);
+        self.count(name, 1);
+        for _ in 0..8 {
+            self.someone_asks();
+            self.world.turn();
+        }
+        self.world.rest()?;
+        self.world.disk.heal();
+        if self.world.is_running() {
+            return Ok(());
+        }
+        if self.world.failure().is_none() {
+            return Err("the server ended without a word".to_owned());
+        }
+        let crash = if self.coin() { Crash::Kill } else { self.some_power_cut() };
+        self.crash(crash)
+    }
+
+    fn disk_fills_up(&mut self) {
+        if self.coin() {
+            let bytes = self.world.disk.bytes();
+            self.world.disk.set_capacity(Some(bytes));
+            self.count("fault disk full", 1);
+        } else {
+            self.world.disk.set_capacity(None);
+            self.count("fault disk free", 1);
+        }
+    }
+
+    fn stop(&mut self) -> Result<(), Wrong> {
+        self.draining = true;
+        if self.one_in(3) {
+            self.world.signal(Event::Drain);
+            self.count("fault drain", 1);
+            return Ok(());
+        }
+        self.count("fault stop", 1);
+        self.wake_all();
+        self.world.signal(Event::Stop);
+        let mut waited_ms = 0;
+        while let Some(ms) = self.world.rest()? {
+            if !self.world.is_running() || waited_ms > 20_000 {
+                break;
+            }
+            self.world.leap(ms);
+            waited_ms += ms;
+        }
+        self.all_hear()?;
+        if self.world.is_running() {
+            return Err("the server was told to stop, and goes on".to_owned());
+        }
+        if let Some(failure) = self.world.failure() {
+            return Err(format!("the server was told to stop, and failed: {failure}"));
+        }
+        self.come_back()
+    }
+
+    fn clock_is_set(&mut self) {
+        const HOUR_MS: i64 = 3_600_000;
+        const YEARS_MS: i64 = 50 * 365 * 24 * HOUR_MS;
+        let by_ms = [HOUR_MS, -HOUR_MS, YEARS_MS, -YEARS_MS][self.below(4)];
+        self.world.clock.wall_ms = self.world.clock.wall_ms.saturating_add(by_ms);
+        self.faults.clock_set = true;
+        self.ledger.dates_lost();
+        self.count("fault wall clock", 1);
+    }
+}

@@ -1,0 +1,486 @@
+//! The clients of a schedule: what they ask, what they expect to hear, and what they make of it.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use jobyard_engine::ClientId;
+use jobyard_protocols::PROTOCOLS;
+
+use super::{QUEUES, Schedule, listener_of};
+use crate::clients::{Ask, Entry, Heard, Held, Put, SPEAKERS, Speaker};
+use crate::ledger::{Taker, When};
+use crate::world::{Chunk, Manners, Parting, Wrong};
+
+/// A client.
+pub struct Person {
+    pub client: ClientId,
+    pub speaker: &'static Speaker,
+    /// What was asked and not answered yet, in order.
+    pending: VecDeque<Pending>,
+    /// What was heard and is no whole answer yet.
+    unheard: Vec<u8>,
+    /// When what of that came: so many bytes each.
+    marks: VecDeque<(usize, When)>,
+    holds: Vec<Held>,
+    /// Whether it sends nothing more.
+    gone: bool,
+    reads: bool,
+    /// Whether the server knows what it speaks.
+    known: bool,
+}
+
+struct Pending {
+    ask: Ask,
+    label: &'static str,
+    asked: When,
+    /// Since when it has been the oldest, and all it sent has arrived.
+    heard_at_ms: Option<u64>,
+}
+
+impl fmt::Debug for Person {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({})", self.client, self.speaker.protocol)?;
+        if let Some(pending) = self.pending.front() {
+            write!(f, ", who asked {:?} at {:?}", pending.ask, pending.asked)?;
+        }
+        Ok(())
+    }
+}
+
+/// A client that waits longer than said by so much has been forgotten. goqueue counts whole seconds.
+const SLACK_MS: u64 = 1_500;
+/// So much is asked without waiting for answers, at most.
+const PENDING_MAX: usize = 3;
+const WAITS_MS: [u64; 4] = [0, 0, 1_000, 3_000];
+
+impl Person {
+    /// One that has just connected.
+    pub fn new(client: ClientId, speaker: &'static Speaker) -> Self {
+        let (pending, unheard, marks, holds) = (VecDeque::new(), Vec::new(), VecDeque::new(), Vec::new());
+        Person { client, speaker, pending, unheard, marks, holds, gone: false, reads: true, known: true }
+    }
+
+    /// If it waits: for which queues, and until when it must have been answered. To be asked when all is at rest.
+    pub fn waits(&mut self, now_ms: u64) -> Option<(Vec<&'static str>, Option<u64>)> {
+        if self.gone || !self.reads {
+            return None;
+        }
+        let pending = self.pending.front_mut()?;
+        let since_ms = *pending.heard_at_ms.get_or_insert(now_ms);
+        match &pending.ask {
+            Ask::Take { queues, wait_ms } if *wait_ms > 0 => {
+                // goqueue can name but one.
+                let queues = if self.speaker.protocol == "goqueue" { &queues[..1] } else { &queues[..] };
+                let until_ms = (*wait_ms != u64::MAX).then(|| since_ms + wait_ms + SLACK_MS);
+                Some((queues.to_vec(), until_ms))
+            }
+            Ask::Put(put) if put.runs => None,
+            _ => Some((Vec::new(), Some(since_ms + SLACK_MS))),
+        }
+    }
+
+    /// Takes so many bytes as heard. When the first of them came.
+    fn pass(&mut self, mut bytes: usize) -> When {
+        self.unheard.drain(..bytes);
+        let when = self.marks.front().map_or_else(When::default, |(_, when)| *when);
+        while let Some((len, _)) = self.marks.front_mut() {
+            if *len > bytes {
+                *len -= bytes;
+                break;
+            }
+            bytes -= *len;
+            self.marks.pop_front();
+        }
+        when
+    }
+
+    /// The queues of which it may have been given a job without having read so.
+    pub fn may_have_taken(&self) -> Vec<&'static str> {
+        if self.reads && !self.gone {
+            return Vec::new();
+        }
+        let asks = self.pending.iter().map(|pending| &pending.ask);
+        let queues = asks.filter_map(|ask| if let Ask::Take { queues, .. } = ask { Some(queues) } else { None });
+        queues.flatten().copied().collect()
+    }
+
+    /// How many jobs it has.
+    pub fn holds(&self) -> usize {
+        self.holds.len()
+    }
+
+    /// The job that it was given last.
+    pub fn give_up(&mut self) -> Option<Held> {
+        self.holds.pop()
+    }
+
+    /// Whether it has heard all it asked for.
+    pub fn is_answered(&self) -> bool {
+        self.pending.is_empty()
+    }
+}
+
+impl Schedule {
+    /// One more client comes.
+    pub fn invite(&mut self) {
+        if !self.world.is_listening() {
+            return;
+        }
+        let speaker = &SPEAKERS[self.below(SPEAKERS.len())];
+        let listener = if self.one_in(3) { PROTOCOLS.len() } else { listener_of(speaker.protocol) };
+        let manners = match self.below(3) {
+            0 => Manners::PLAIN,
+            1 => Manners { piece_bytes_max: 1 + self.below(40), delay: 1 + self.below(3), taken_bytes_max: 0 },
+            _ => Manners { piece_bytes_max: 0, delay: 1 + self.below(4), taken_bytes_max: 1 + self.below(60) },
+        };
+        let client = self.world.connect(listener, manners);
+        let known = listener != PROTOCOLS.len();
+        self.people.push(Person { known, ..Person::new(client, speaker) });
+        self.count(&format!("connected {}", speaker.protocol), 1);
+    }
+
+    pub fn someone_asks(&mut self) {
+        if self.people.is_empty() {
+            return self.invite();
+        }
+        let index = self.below(self.people.len());
+        if self.people[index].gone || self.people[index].pending.len() >= PENDING_MAX {
+            return;
+        }
+        let ask = self.think_of_something(index);
+        self.ask(index, ask);
+    }
+
+    fn think_of_something(&mut self, index: usize) -> Ask {
+        let holds = self.people[index].holds.len();
+        match self.below(20) {
+            0..8 => Ask::Put(self.job(self.ledger.next_entry())),
+            8 => self.group(index),
+            9..14 => self.take(index),
+            14 => Ask::Count(QUEUES[self.below(QUEUES.len())]),
+            15 if self.people[index].known => Ask::Nonsense(u32::try_from(self.below(60)).unwrap_or(0)),
+            _ if holds > 0 => {
+                let which = self.below(holds);
+                let held = self.people[index].holds.swap_remove(which);
+                match self.below(6) {
+                    0 => Ask::Fail(held),
+                    1 => Ask::Release(held),
+                    2 => Ask::Remove(held),
+                    _ => Ask::Complete(held),
+                }
+            }
+            _ => self.take(index),
+        }
+    }
+
+    fn queue(&mut self) -> &'static str {
+        QUEUES[self.below(self.queues)]
+    }
+
+    fn take(&mut self, index: usize) -> Ask {
+        let speaker = self.people[index].speaker;
+        let mut queues = vec![self.queue()];
+        if !matches!(speaker.protocol, "goqueue" | "takeanumber") && self.coin() {
+            let other = self.queue();
+            if other != queues[0] {
+                queues.push(other);
+            }
+        }
+        let wait_ms = match speaker.protocol {
+            "goqueue" => 1_000 + 1_000 * self.below(3) as u64,
+            "jobcentre" if self.one_in(3) => u64::MAX,
+            "jobcentre" | "takeanumber" => 0,
+            _ => WAITS_MS[self.below(WAITS_MS.len())],
+        };
+        Ask::Take { queues, wait_ms }
+    }
+
+    /// A job of any kind. Whoever cannot say it leaves something out.
+    fn job(&mut self, entry: Entry) -> Put {
+        let pad = self.below(self.pad_max + 1);
+        let body = format!("{{\"j\":{entry},\"pad\":\"{}\"}}", "x".repeat(pad));
+        let numbers: Vec<u64> = self.ledger.jobs.iter().rev().take(20).filter_map(|job| job.number).collect();
+        let some = |schedule: &mut Self, n, most: usize| {
+            schedule.one_in(n).then(|| 1 + u32::try_from(schedule.below(most)).unwrap_or(0))
+        };
+        let blocked = self.one_in(6) && !numbers.is_empty();
+        Put {
+            entry,
+            queue: self.queue(),
+            body,
+            urgency: if self.one_in(3) { u32::try_from(self.below(5)).unwrap_or(0) } else { 0 },
+            own_time_s: some(self, 2, 8),
+            delay_s: some(self, 6, 6),
+            lifetime_s: some(self, 8, 20),
+            failures: some(self, 6, 3),
+            blockers: if blocked { vec![numbers[self.below(numbers.len())]] } else { Vec::new() },
+            runs: self.one_in(20),
+        }
+    }
+
+    fn group(&mut self, index: usize) -> Ask {
+        let first = self.ledger.next_entry();
+        let count = 2 + self.below(2);
+        let plain = |schedule: &mut Self, entry| Put {
+            urgency: 0,
+            own_time_s: None,
+            delay_s: None,
+            lifetime_s: None,
+            failures: None,
+            blockers: Vec::new(),
+            runs: false,
+            ..schedule.job(entry)
+        };
+        let puts = (first..first + count).map(|entry| plain(self, entry)).collect();
+        let completes = if self.coin() { self.people[index].holds.pop() } else { None };
+        Ask::Group { puts, completes }
+    }
+
+    /// Asks, if it can be said; else something simpler. Whether something was asked.
+    pub fn ask(&mut self, index: usize, mut ask: Ask) {
+        let speaker = self.people[index].speaker;
+        let wall_ms = self.world.clock.wall_ms;
+        let (bytes, label) = loop {
+            match (speaker.say)(&ask, wall_ms) {
+                Some(said) => break said,
+                None => match simpler(speaker, ask) {
+                    Some(simple) => ask = simple,
+                    None => return,
+                },
+            }
+        };
+        let now = self.now();
+        self.note_asked(&ask, speaker.protocol, now);
+        self.count(label, 1);
+        let person = &mut self.people[index];
+        person.known = true;
+        person.pending.push_back(Pending { ask, label, asked: now, heard_at_ms: None });
+        let client = person.client;
+        self.world.send(client, &bytes);
+    }
+
+    fn note_asked(&mut self, ask: &Ask, protocol: &'static str, now: When) {
+        match ask {
+            Ask::Put(put) => self.ledger.put_asked(put, protocol, now),
+            Ask::Group { puts, completes } => {
+                puts.iter().for_each(|put| self.ledger.put_asked(put, protocol, now));
+                self.ledger.groups.push((puts.iter().map(|put| put.entry).collect(), false));
+                completes.iter().for_each(|held| self.ledger.end_asked(held.entry, now));
+            }
+            Ask::Complete(held) | Ask::Remove(held) => self.ledger.end_asked(held.entry, now),
+            Ask::Fail(held) => self.ledger.return_asked(held.entry, true, now),
+            Ask::Release(held) => self.ledger.return_asked(held.entry, false, now),
+            Ask::Take { .. } | Ask::Count(_) | Ask::Inspect(_) | Ask::Nonsense(_) => {}
+        }
+    }
+
+    /// Everybody hears what has come.
+    pub fn all_hear(&mut self) -> Result<(), Wrong> {
+        let mut chunks = Vec::new();
+        for index in 0..self.people.len() {
+            chunks.extend(self.world.hear(self.people[index].client).into_iter().map(|chunk| (index, chunk)));
+        }
+        // In the order in which they left the server.
+        chunks.sort_by_key(|(_, chunk)| chunk.turn);
+        chunks.into_iter().try_for_each(|(index, chunk)| self.hear(index, chunk))
+    }
+
+    fn hear(&mut self, index: usize, chunk: Chunk) -> Result<(), Wrong> {
+        let when = When { turn: chunk.turn, at_ms: chunk.at_ms };
+        self.people[index].marks.push_back((chunk.bytes.len(), when));
+        self.people[index].unheard.extend(chunk.bytes);
+        loop {
+            let person = &mut self.people[index];
+            if person.unheard.is_empty() {
+                return Ok(());
+            }
+            let Some(pending) = person.pending.front() else {
+                // Why a connection ends may be said without being asked.
+                if self.draining || !self.world.is_running() {
+                    return Ok(());
+                }
+                return Err(format!("{person:?} heard what it did not ask for: {}", person.unheard.escape_ascii()));
+            };
+            let answer = (person.speaker.hear)(&pending.ask, &person.unheard);
+            let whole = answer.map_err(|wrong| format!("{person:?} heard {wrong}"))?;
+            let Some((used, heard)) = whole else { return Ok(()) };
+            let when = person.pass(used);
+            let pending = person.pending.pop_front().expect("there is one");
+            self.note_heard(index, &pending, heard, when)?;
+        }
+    }
+
+    fn note_heard(&mut self, index: usize, pending: &Pending, heard: Heard, when: When) -> Result<(), Wrong> {
+        let Pending { ask, label, asked, .. } = pending;
+        let (client, speaker) = (self.people[index].client, self.people[index].speaker);
+        let said = match &heard {
+            Heard::Refused(words) => format!("{label} refused: {}", words_of(words)),
+            heard => format!("{label} answered: {}", kind_of(heard)),
+        };
+        self.count(&said, 1);
+        let disturbed = match ask {
+            Ask::Complete(held) | Ask::Remove(held) | Ask::Fail(held) | Ask::Release(held) => Some(held.entry),
+            Ask::Group { completes, .. } => completes.as_ref().map(|held| held.entry),
+            _ => None,
+        };
+        disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
+        match (ask, heard) {
+            (Ask::Take { queues, .. }, Heard::Took { id, body }) => {
+                let by = Taker { client, speaker, gone: self.people[index].gone };
+                let entry = self.ledger.took(&body, &by, *asked, when)?;
+                let queue = self.ledger.jobs[entry].put.queue;
+                if !queues.contains(&queue) {
+                    return Err(format!("job {entry} of '{queue}' was given to someone who asked for {queues:?}"));
+                }
+                self.people[index].holds.push(Held { entry, id, queue });
+            }
+            (Ask::Put(put), Heard::Put(numbers)) => self.ledger.put_told(&[put.entry], &numbers, when)?,
+            (Ask::Put(put), Heard::Refused(_)) => self.ledger.put_refused(&[put.entry]),
+            (Ask::Group { puts, completes }, Heard::Put(numbers)) => {
+                let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
+                if numbers.len() != entries.len() {
+                    return Err(format!("{} of {} jobs of a group were put", numbers.len(), entries.len()));
+                }
+                self.ledger.put_told(&entries, &numbers, when)?;
+                self.ledger.groups.iter_mut().filter(|(group, _)| *group == entries).for_each(|group| group.1 = true);
+                completes.iter().for_each(|held| self.ledger.ended(held.entry, true, when));
+            }
+            (Ask::Group { puts, .. }, Heard::Refused(_)) => {
+                let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
+                self.ledger.put_refused(&entries);
+            }
+            (Ask::Complete(held), Heard::Done) => {
+                let removes = label.ends_with("delete") || label.ends_with("DELETE");
+                self.ledger.ended(held.entry, !removes, when);
+            }
+            (Ask::Remove(held), Heard::Done) => self.ledger.ended(held.entry, false, when),
+            (Ask::Inspect(uuid), Heard::Job(job)) => self.inspected.push((uuid.clone(), job)),
+            (Ask::Count(queue), Heard::Count(count)) => self.counted.push((label, queue, count)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A client is not heard of again.
+    pub fn lose(&mut self, person: &Person) {
+        self.ledger.client_gone(person.client);
+        for pending in &person.pending {
+            if let Ask::Take { queues, .. } = &pending.ask {
+                self.ledger.take_lost(queues);
+            }
+        }
+    }
+
+    /// A client goes, in one of several ways.
+    pub fn someone_goes(&mut self) -> Result<(), Wrong> {
+        if self.people.is_empty() {
+            return Ok(());
+        }
+        let index = self.below(self.people.len());
+        let parting = [Parting::Close, Parting::Reset, Parting::HalfClose][self.below(3)];
+        self.count(&format!("fault client {parting:?}").to_lowercase(), 1);
+        let client = self.people[index].client;
+        self.ledger.client_gone(client);
+        self.world.part(client, parting);
+        if parting == Parting::HalfClose {
+            self.people[index].gone = true;
+            return Ok(());
+        }
+        let person = self.people.swap_remove(index);
+        self.lose(&person);
+        // What it had sent may still be carried out.
+        self.world.rest()?;
+        self.lose(&person);
+        Ok(())
+    }
+
+    /// A client stops reading, or reads again.
+    pub fn someone_stalls(&mut self) {
+        if self.people.is_empty() {
+            return;
+        }
+        let index = self.below(self.people.len());
+        let person = &mut self.people[index];
+        person.reads = !person.reads;
+        let (client, reads) = (person.client, person.reads);
+        self.world.set_reading(client, reads);
+        self.count(if reads { "fault client reads again" } else { "fault client stops reading" }, 1);
+    }
+
+    /// Everybody reads.
+    pub fn wake_all(&mut self) {
+        for index in 0..self.people.len() {
+            self.people[index].reads = true;
+            self.world.set_reading(self.people[index].client, true);
+        }
+    }
+
+    /// Those whose connection has ended are seen off, and others come.
+    pub fn mourn(&mut self) -> Result<(), Wrong> {
+        let mut index = 0;
+        while index < self.people.len() {
+            let Person { client, gone, reads, .. } = self.people[index];
+            if !self.world.is_closed(client) || !reads {
+                index += 1;
+                continue;
+            }
+            if self.world.is_running() && !gone && !self.draining {
+                return Err(format!("{:?} was cut off, and nobody knows why", self.people[index]));
+            }
+            self.world.forget(client);
+            let person = self.people.swap_remove(index);
+            self.lose(&person);
+        }
+        if self.people.len() < 3 {
+            self.invite();
+        }
+        Ok(())
+    }
+}
+
+/// Something that more protocols can say.
+fn simpler(speaker: &Speaker, ask: Ask) -> Option<Ask> {
+    let simple = match ask {
+        Ask::Put(put) if put.runs && speaker.protocol == "workq" => {
+            let (delay_s, lifetime_s, failures, blockers) = (None, None, None, Vec::new());
+            Ask::Put(Put { delay_s, lifetime_s, failures, blockers, ..put })
+        }
+        Ask::Put(put) => Ask::Put(Put {
+            own_time_s: if matches!(speaker.protocol, "goqueue" | "workq") { put.own_time_s } else { None },
+            lifetime_s: if speaker.protocol == "workq" { put.lifetime_s } else { None },
+            delay_s: if matches!(speaker.protocol, "masenko" | "workq") { put.delay_s } else { None },
+            failures: if matches!(speaker.protocol, "masenko" | "workq" | "takeanumber") { put.failures } else { None },
+            blockers: if speaker.protocol == "masenko" { put.blockers.clone() } else { Vec::new() },
+            urgency: if matches!(speaker.protocol, "masenko" | "takeanumber") { 0 } else { put.urgency },
+            runs: false,
+            ..put
+        }),
+        Ask::Fail(held) | Ask::Release(held) | Ask::Remove(held) => Ask::Complete(held),
+        _ => return None,
+    };
+    (speaker.say)(&simple, 0).is_some().then_some(simple)
+}
+
+fn kind_of(heard: &Heard) -> &'static str {
+    match heard {
+        Heard::Put(_) => "put",
+        Heard::Took { .. } => "a job",
+        Heard::Nothing => "nothing",
+        Heard::Done => "done",
+        Heard::Refused(_) => "refused",
+        Heard::Count(_) => "a count",
+        Heard::Job(Some(_)) => "a job's state",
+        Heard::Job(None) => "no such job",
+        Heard::Result(true) => "a result",
+        Heard::Result(false) => "a failure",
+    }
+}
+
+/// A refusal's words, without what differs from one to the next.
+fn words_of(words: &str) -> String {
+    let mut short: String = words.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
+    while short.contains("00") {
+        short = short.replace("00", "0");
+    }
+    short.trim_end().to_owned()
+}

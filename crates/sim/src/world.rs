@@ -1,0 +1,379 @@
+//! The simulated world: one server on a simulated disk, its clocks, and its clients' connections. What happens and when is
+//! decided by whoever drives it; what is left to chance comes from one seed.
+
+mod late;
+mod net;
+
+use std::collections::BTreeMap;
+
+use jobyard_broker::{Action, Broker, Clock, Config, Event, Sleep};
+use jobyard_engine::ClientId;
+use jobyard_log::{FileLog, Options};
+
+use crate::disk::{Crash, Fault, SimDisk};
+use crate::random::splitmix;
+pub use late::{Late, Seen};
+use net::Pipe;
+pub use net::{Chunk, Manners, Parting};
+
+/// 2026-01-01T00:00:00Z.
+pub const START_WALL_MS: i64 = 1_767_225_600_000;
+/// The machine's own clock begins anywhere at each boot.
+const BOOT_MONOTONIC_MS: u64 = 77_003;
+/// A server that is not at rest after so many turns never will be.
+const TURNS_MAX: u32 = 200_000;
+
+/// How a server is set up, in all its lives.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What it listens to, and its limits.
+    pub config: Config,
+    /// How its log is kept.
+    pub log: Options,
+    /// After how many polls a batch reaches the log.
+    pub lateness: u32,
+}
+
+/// What is wrong with a server, whatever its clients think of it.
+pub type Wrong = String;
+
+/// One server and its clients.
+pub struct World {
+    /// As the machine has them.
+    pub clock: Clock,
+    /// What the server keeps its log on.
+    pub disk: SimDisk,
+    setup: Setup,
+    server: Option<Box<Broker<Late>>>,
+    listening: bool,
+    events: Vec<Event>,
+    pipes: BTreeMap<ClientId, Pipe>,
+    last_client: u64,
+    turns: u64,
+    elapsed_ms: u64,
+    /// Why the server ended by itself, if it did.
+    failure: Option<String>,
+    random: u64,
+    digest: u64,
+    seen: Seen,
+    /// What has happened, line by line, if anyone wants to know.
+    pub trace: Option<Vec<String>>,
+}
+
+impl World {
+    /// An empty disk, and no server yet.
+    #[must_use]
+    pub fn new(setup: Setup, seed: u64) -> Self {
+        World {
+            clock: Clock { monotonic_ms: BOOT_MONOTONIC_MS, boot: 1, wall_ms: START_WALL_MS },
+            disk: SimDisk::default(),
+            setup,
+            server: None,
+            listening: false,
+            events: Vec::new(),
+            pipes: BTreeMap::new(),
+            last_client: 0,
+            turns: 0,
+            elapsed_ms: 0,
+            failure: None,
+            random: seed,
+            digest: 0,
+            seen: Seen::default(),
+            trace: None,
+        }
+    }
+
+    /// How the server is set up.
+    #[must_use]
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Starts the server on what the disk holds.
+    ///
+    /// # Errors
+    /// If it refuses to start.
+    pub fn start(&mut self) -> Result<(), Wrong> {
+        let log = FileLog::open(self.disk.clone(), self.setup.log.clone());
+        let late = Late::new(log, self.setup.lateness, self.seen.clone());
+        let broker = Broker::begin(self.setup.config.clone(), late, self.clock).map_err(|error| error.to_string())?;
+        self.server = Some(Box::new(broker));
+        (self.failure, self.listening) = (None, true);
+        Ok(())
+    }
+
+    /// Whether there is a server.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Whether the server takes clients.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        self.listening
+    }
+
+    /// Why the server ended by itself, if it did.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// How many turns there were, over all lives.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// How much time has passed, whatever clocks say.
+    #[must_use]
+    pub fn elapsed_ms(&self) -> u64 {
+        self.elapsed_ms
+    }
+
+    /// A number that is the same whenever all that was sent, heard and done to the disk was the same.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// What the log was given, over all lives.
+    #[must_use]
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// A client connects.
+    pub fn connect(&mut self, listener: usize, manners: Manners) -> ClientId {
+        self.last_client += 1;
+        let client = ClientId(self.last_client);
+        let pipe = Pipe::new(manners, self.listening);
+        if self.listening {
+            self.events.push(Event::Accepted { client, listener });
+        }
+        self.pipes.insert(client, pipe);
+        client
+    }
+
+    /// A client sends; when that arrives is another matter.
+    pub fn send(&mut self, client: ClientId, bytes: &[u8]) {
+        self.note(1, bytes);
+        self.say(|_| format!("{client:?} > {}", bytes.escape_ascii()));
+        if let Some(pipe) = self.pipes.get_mut(&client) {
+            pipe.send(bytes);
+        }
+    }
+
+    /// A client goes.
+    pub fn part(&mut self, client: ClientId, parting: Parting) {
+        self.say(|_| format!("{client:?} goes: {parting:?}"));
+        if let Some(pipe) = self.pipes.get_mut(&client) {
+            pipe.part(parting);
+            if parting == Parting::Reset && pipe.is_known() {
+                self.events.push(Event::Gone(client));
+            }
+        }
+    }
+
+    /// From now on a client reads what it is sent, or does not.
+    pub fn set_reading(&mut self, client: ClientId, reading: bool) {
+        if let Some(pipe) = self.pipes.get_mut(&client)
+            && pipe.set_reading(reading)
+        {
+            self.events.push(Event::Writable(client));
+        }
+    }
+
+    /// What a client has heard since it was last asked.
+    pub fn hear(&mut self, client: ClientId) -> Vec<Chunk> {
+        self.pipes.get_mut(&client).map(Pipe::hear).unwrap_or_default()
+    }
+
+    /// Whether a client has heard all that it ever will.
+    #[must_use]
+    pub fn is_closed(&self, client: ClientId) -> bool {
+        self.pipes.get(&client).is_none_or(Pipe::is_closed)
+    }
+
+    /// Forgets a connection.
+    pub fn forget(&mut self, client: ClientId) {
+        self.pipes.remove(&client);
+    }
+
+    /// One turn, before which some of what is under way may arrive. False if there is nothing to do now.
+    pub fn turn(&mut self) -> bool {
+        self.deliver(false);
+        self.turn_now().0
+    }
+
+    /// Turns until all that is under way has arrived and there is nothing to do now. Says for how long.
+    ///
+    /// # Errors
+    /// If the server never rests.
+    pub fn rest(&mut self) -> Result<Option<u64>, Wrong> {
+        for _ in 0..TURNS_MAX {
+            self.deliver(true);
+            if let (false, sleep) = self.turn_now() {
+                return Ok(sleep);
+            }
+        }
+        Err(format!("the server is not at rest after {TURNS_MAX} turns"))
+    }
+
+    /// Time passes; what falls due is done at its time.
+    ///
+    /// # Errors
+    /// If the server never rests.
+    pub fn pass(&mut self, mut ms: u64) -> Result<(), Wrong> {
+        loop {
+            let step = self.rest()?.unwrap_or(ms).min(ms);
+            self.leap(step);
+            ms -= step;
+            if ms == 0 {
+                return self.rest().map(|_| ());
+            }
+        }
+    }
+
+    /// Time passes while the server does not run, or is stopped.
+    pub fn leap(&mut self, ms: u64) {
+        self.elapsed_ms += ms;
+        self.clock.monotonic_ms += ms;
+        self.clock.wall_ms = self.clock.wall_ms.saturating_add_unsigned(ms);
+    }
+
+    /// The server is told to stop, or to take no more jobs.
+    pub fn signal(&mut self, event: Event) {
+        if self.is_running() {
+            self.events.push(event);
+        }
+    }
+
+    /// From so many operations of the disk on the power is gone: nothing is done any more, and nothing leaves.
+    pub fn cut_power_after(&mut self, operations: u64) {
+        let from = self.disk.tried() + operations;
+        self.disk.fail_from(from, Fault::Broken);
+    }
+
+    /// The server ends as it stands, and what the crash leaves is the next one's disk.
+    pub fn crash(&mut self, crash: Crash) {
+        self.say(|_| format!("{crash:?}"));
+        self.end_server();
+        self.disk =
+            if crash == Crash::Kill { self.disk.killed() } else { SimDisk::from_image(&self.disk.crash(crash)) };
+        if crash != Crash::Kill {
+            self.clock.boot += 1;
+            self.clock.monotonic_ms = BOOT_MONOTONIC_MS + splitmix(&mut self.random) % 1_000;
+        }
+    }
+
+    fn deliver(&mut self, all: bool) {
+        for (&client, pipe) in &mut self.pipes {
+            if pipe.deliver(all, &mut self.random) {
+                self.events.push(Event::Readable(client));
+            }
+            if pipe.ending_arrives() {
+                self.events.push(Event::Ending(client));
+                self.events.push(Event::Readable(client));
+            }
+        }
+    }
+
+    /// One turn. Whether there is more to do now, and if not, for how long there is nothing.
+    fn turn_now(&mut self) -> (bool, Option<u64>) {
+        self.turns += 1;
+        let Some(server) = &mut self.server else {
+            self.events.clear();
+            return (self.pipes.values().any(Pipe::has_under_way) && self.drop_under_way(), None);
+        };
+        let mut actions = Vec::new();
+        let sleep = server.turn(self.clock, &mut self.events, &mut actions);
+        self.note(2, &self.disk.tried().to_le_bytes());
+        for action in actions {
+            self.carry_out(action);
+        }
+        let busy = !self.events.is_empty() || self.pipes.values().any(Pipe::has_under_way);
+        match sleep {
+            Sleep::No | Sleep::Millis(0) => (true, None),
+            Sleep::Millis(ms) => (busy, Some(ms)),
+            Sleep::Forever => (busy, None),
+        }
+    }
+
+    /// Nobody is there to receive it.
+    fn drop_under_way(&mut self) -> bool {
+        self.pipes.values_mut().for_each(Pipe::drop_under_way);
+        false
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Read { client, at_most } => self.read(client, at_most),
+            Action::Write(client) => self.write(client),
+            Action::Finish(client) => self.with_pipe(client, Pipe::finish),
+            Action::Close(client) => self.with_pipe(client, Pipe::close),
+            Action::CloseListeners => self.listening = false,
+            Action::Exit => {
+                self.say(|world| {
+                    format!("the server ends: {:?}", world.server.as_ref().map(|server| server.failure().cloned()))
+                });
+                self.failure = self.server.as_ref().and_then(|server| server.failure().map(ToString::to_string));
+                self.end_server();
+            }
+        }
+    }
+
+    fn with_pipe(&mut self, client: ClientId, what: impl FnOnce(&mut Pipe)) {
+        if let Some(pipe) = self.pipes.get_mut(&client) {
+            what(pipe);
+        }
+    }
+
+    fn read(&mut self, client: ClientId, at_most: usize) {
+        let Some(pipe) = self.pipes.get_mut(&client) else { return };
+        self.events.push(pipe.read(client, at_most));
+    }
+
+    fn write(&mut self, client: ClientId) {
+        let (Some(server), Some(pipe)) = (&self.server, self.pipes.get_mut(&client)) else { return };
+        let output = server.output(client);
+        match pipe.write(output, (self.turns, self.elapsed_ms), &mut self.random) {
+            None => self.events.push(Event::Gone(client)),
+            Some(count) => {
+                let taken = output[..count].to_vec();
+                let all = count == output.len();
+                let takes_more = !all && pipe.takes();
+                self.events.push(Event::Wrote { client, count });
+                if takes_more {
+                    self.events.push(Event::Writable(client));
+                }
+                self.note(3, &taken);
+                self.say(|_| format!("{client:?} < {}", taken.escape_ascii()));
+            }
+        }
+    }
+
+    fn end_server(&mut self) {
+        self.server = None;
+        self.listening = false;
+        self.events.clear();
+        self.pipes.values_mut().for_each(Pipe::cut_off);
+    }
+
+    /// Takes note of something, if anyone wants to know.
+    pub fn say(&mut self, what: impl FnOnce(&Self) -> String) {
+        if self.trace.is_some() {
+            let line = format!("turn {} at {} ms: {}", self.turns, self.elapsed_ms, what(self));
+            self.trace.iter_mut().for_each(|trace| trace.push(line.clone()));
+        }
+    }
+
+    fn note(&mut self, kind: u8, bytes: &[u8]) {
+        let mut digest = self.digest ^ u64::from(kind);
+        for byte in bytes {
+            digest = (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        self.digest = digest.rotate_left(17);
+    }
+}
