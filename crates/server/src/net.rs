@@ -498,7 +498,7 @@ mod tests {
         net.happened = mio::Events::with_capacity(shown);
         let peers = (0..clients).map(|_| {
             let (ours, theirs) = UnixStream::pair().unwrap();
-            net.clients.add(net.poll.registry(), Stream::Unix(ours), None).unwrap();
+            net.clients.add(net.poll.registry(), Stream::Unix(ours), 0, None).unwrap();
             Peer::from(theirs)
         });
         let peers = peers.collect();
