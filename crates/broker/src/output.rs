@@ -48,8 +48,13 @@ const KEPT_BYTES_MAX: usize = 512;
 const KEPT_ITEMS_MAX: usize = 8;
 
 impl Output {
-    /// Where codecs write.
+    /// Where codecs write. What was sent leaves before it takes much of the memory: there may be as much as the limit of output
+    /// allows behind it.
     pub(crate) fn writer(&mut self) -> &mut Vec<u8> {
+        if self.start > self.bytes.len() / 8 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
         &mut self.bytes
     }
 
@@ -223,6 +228,20 @@ mod tests {
         output.release(2, 0);
         output.advance(4);
         assert!(output.is_empty());
+    }
+
+    #[test]
+    fn what_was_sent_takes_little_beside_what_waits() {
+        let mut output = Output::default();
+        output.writer().extend_from_slice(&[b'x'; 1_000]);
+        for _ in 0..1_000 {
+            output.seal(1, 0);
+            output.release(1, 0);
+            output.advance(50);
+            output.writer().extend_from_slice(&[b'x'; 50]);
+            assert_eq!(output.waiting_bytes(), 1_000);
+            assert!(output.bytes.len() <= 1_200, "{}", output.bytes.len());
+        }
     }
 
     #[test]
