@@ -28,7 +28,7 @@ use jobyard_engine::{Answers, ClientId, Engine, JobNumber, LeaseId, Limits, Now,
 use jobyard_log::{Log, LogError, Moment, Position};
 use jobyard_protocols::{Codec, Context, Health, Listener, Options};
 
-use crate::client::Link;
+use crate::client::{Client, Link};
 use crate::clients::Clients;
 use crate::clock::EngineClock;
 use crate::commit::Commit;
@@ -256,6 +256,18 @@ impl<L: Log> Broker<L> {
     #[must_use]
     pub fn jobs(&self) -> usize {
         self.engine.jobs()
+    }
+
+    /// The memory that jobs, sessions and buffers take, as it is counted for [`Limits::memory_bytes_max`].
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.engine.memory_bytes().saturating_add(self.clients.counted.memory_bytes)
+    }
+
+    /// What this client has sent and was not carried out yet, in bytes.
+    #[must_use]
+    pub fn unfinished_bytes(&self, client: ClientId) -> usize {
+        self.clients.get(client).map_or(0, Client::unfinished_bytes)
     }
 
     /// Whether the server is ready to work.

@@ -141,8 +141,7 @@ impl<L: Log> Broker<L> {
     }
 
     fn pressure(&self) -> Pressure {
-        let used = self.engine.memory_bytes().saturating_add(self.clients.counted.memory_bytes);
-        pressure(used, self.limits.memory_bytes_max)
+        pressure(self.memory_bytes(), self.limits.memory_bytes_max)
     }
 }
 

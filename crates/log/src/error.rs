@@ -223,7 +223,7 @@ impl fmt::Display for LogError {
             LogError::NoLog => {
                 write!(
                     f,
-                    "there is no log here: no file \"manifest\" and no segment. Name the data directory of a server"
+                    "there is no log here: no file \"manifest\" and no batch. Name the data directory of a server"
                 )
             }
             LogError::MissingManifest { segment } => {

@@ -2,6 +2,7 @@
 //!
 //! What is where, and what must stay true of it, is said in `docs/log-format.md`.
 
+mod anew;
 mod claim;
 mod format;
 mod manifest;
@@ -18,7 +19,7 @@ mod tail;
 mod test_disk;
 #[cfg(test)]
 mod tests;
-mod upgrade;
+
 mod volume;
 
 use std::collections::VecDeque;

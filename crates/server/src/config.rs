@@ -1,6 +1,7 @@
 //! The settings. Flags win over `JOBYARD_*` variables, these over the TOML file, this over the defaults.
 
 mod fsync;
+mod fuzz;
 mod layer;
 mod limits;
 
@@ -12,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use jobyard_engine::Limits;
 
 pub use fsync::Fsync;
+pub use fuzz::check_settings;
 pub use layer::Layer;
 pub use limits::{check_input, help as limits_help};
 
@@ -69,6 +71,10 @@ pub fn load(
         Some(path) => read_file(&path)?,
         None => Layer::default(),
     };
+    put_together(flags, variables, file)
+}
+
+fn put_together(flags: Layer, variables: Layer, file: Layer) -> Result<Config> {
     flags.check_storage("the command line")?;
     variables.check_storage("the environment")?;
     file.check_storage("the configuration file")?;
@@ -85,7 +91,11 @@ pub fn log_format(flags: &Layer, environment: impl IntoIterator<Item = (OsString
 
 fn read_file(path: &Path) -> Result<Layer> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    toml::from_str(&text).map_err(|error| anyhow::anyhow!("in {}: {}", path.display(), error.to_string().trim_end()))
+    read_text(&text, path)
+}
+
+fn read_text(text: &str, path: &Path) -> Result<Layer> {
+    toml::from_str(text).map_err(|error| anyhow::anyhow!("in {}: {}", path.display(), error.to_string().trim_end()))
 }
 
 fn resolve(layer: Layer) -> Result<Config> {

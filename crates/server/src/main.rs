@@ -1,45 +1,7 @@
-//! The `jobyard` binary: carries out the broker's actions on real sockets and a real disk, by real time; and its tools.
-//!
-//! Absent here: parsing, and every decision about jobs and clients. `bench` is a client, and stands apart.
-
-mod address;
-mod bench;
-mod bind;
-mod cli;
-mod clock;
-mod config;
-mod disk;
-mod failure;
-mod log_tools;
-mod logging;
-mod machine;
-mod manual;
-mod net;
-mod run;
-mod serve;
-mod signals;
-mod units;
-mod watch;
+//! The `jobyard` binary. What it does is in the library beside it.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use cli::{Cli, Command};
-use failure::Failure;
-
 fn main() -> ExitCode {
-    let Cli { command } = Cli::parse();
-    let outcome = match command {
-        Command::Serve(arguments) => serve::serve(*arguments),
-        Command::Log(command) => log_tools::run(&command).map_err(Failure::Runtime),
-        Command::Bench(arguments) => bench::bench(&arguments),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            logging::say_failure(failure.error());
-            failure.exit_code()
-        }
-    }
+    jobyard::main()
 }

@@ -50,8 +50,9 @@ impl<L: Log> Server<L> {
     pub fn run(mut self, time: &impl Time) -> Result<()> {
         let mut sleep = Sleep::No;
         let mut watch = Watch::new();
-        while let Round::On { sleep: next, .. } = self.round(time, timeout(sleep))? {
-            watch.look(&self.broker);
+        let mut look_again = None;
+        while let Round::On { sleep: next, .. } = self.round(time, sooner(timeout(sleep), look_again))? {
+            look_again = watch.look(&self.broker);
             sleep = next;
         }
         watch.look(&self.broker);
@@ -122,6 +123,11 @@ impl<L: Log> Server<L> {
         }
         exit
     }
+}
+
+/// The shorter of two waits, of which either may last for ever.
+fn sooner(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
 }
 
 fn timeout(sleep: Sleep) -> Option<Duration> {

@@ -10,6 +10,9 @@ use jobyard_log::Log;
 /// The progress line changes so often at most.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
+/// On a disk that is on the brink, room comes and goes many times a second: it is told of so often at most.
+const DISK_EVERY: Duration = Duration::from_secs(10);
+
 /// What was told last.
 #[derive(Debug)]
 pub struct Watch {
@@ -18,32 +21,61 @@ pub struct Watch {
     shown: Option<Instant>,
     terminal: bool,
     ready: bool,
-    disk_full: bool,
+    disk: Disk,
+}
+
+/// What was told of the disk.
+#[derive(Debug, Default)]
+struct Disk {
+    full: bool,
+    /// When, if ever.
+    told: Option<Instant>,
+}
+
+impl Disk {
+    /// How long to wait before it may be told that the disk is, or is no longer, full. Nothing if it was told.
+    fn wait(&self, full: bool, now: Instant) -> Option<Duration> {
+        let since_told = self.told.map(|told| now.saturating_duration_since(told));
+        (full != self.full).then(|| since_told.map_or(Duration::ZERO, |since| DISK_EVERY.saturating_sub(since)))
+    }
 }
 
 impl Watch {
     /// Nothing was told.
     pub fn new() -> Watch {
-        Watch { begun: Instant::now(), shown: None, terminal: stderr().is_terminal(), ready: false, disk_full: false }
+        Watch {
+            begun: Instant::now(),
+            shown: None,
+            terminal: stderr().is_terminal(),
+            ready: false,
+            disk: Disk::default(),
+        }
     }
 
-    /// Tells what has changed.
-    pub fn look<L: Log>(&mut self, broker: &Broker<L>) {
+    /// Tells what has changed. If there is more that is not to be told yet, returns when to look again.
+    pub fn look<L: Log>(&mut self, broker: &Broker<L>) -> Option<Duration> {
         if !self.ready {
             self.look_at_recovery(broker);
         }
         if broker.stopped() {
-            return;
+            return None;
         }
-        let disk_full = broker.disk_full();
-        if disk_full != self.disk_full {
-            self.disk_full = disk_full;
-            if disk_full {
-                tracing::warn!("{}", refused(broker.shortage().as_deref()));
-            } else {
-                tracing::info!("there is room on the disk again: jobs are taken");
-            }
+        let full = broker.disk_full();
+        if full == self.disk.full {
+            return None;
         }
+        let now = Instant::now();
+        let wait = self.disk.wait(full, now)?;
+        if !wait.is_zero() {
+            return Some(wait);
+        }
+        self.disk = Disk { full, told: Some(now) };
+        if full {
+            tracing::warn!("{}", refused(broker.shortage().as_deref()));
+        } else {
+            tracing::info!("there is room on the disk again: jobs are taken");
+        }
+        None
     }
 
     fn look_at_recovery<L: Log>(&mut self, broker: &Broker<L>) {
@@ -96,6 +128,19 @@ mod tests {
         assert_eq!(line(Progress { done_bytes: 1 << 20, bytes: 4 << 20 }), "reading the log:  25 % of 4 MiB");
         assert_eq!(line(Progress { done_bytes: 0, bytes: 0 }), "reading the log: 100 % of 0 MiB");
         assert_eq!(line(Progress { done_bytes: 9, bytes: 3 }), "reading the log: 100 % of 1 MiB");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_of_at_once_and_then_every_ten_seconds_at_most() {
+        let start = Instant::now();
+        let mut disk = Disk::default();
+        assert_eq!(disk.wait(false, start), None);
+        assert_eq!(disk.wait(true, start), Some(Duration::ZERO));
+        disk = Disk { full: true, told: Some(start) };
+        assert_eq!(disk.wait(true, start), None);
+        assert_eq!(disk.wait(false, start + Duration::from_secs(3)), Some(Duration::from_secs(7)));
+        assert_eq!(disk.wait(false, start + DISK_EVERY), Some(Duration::ZERO));
+        assert_eq!(disk.wait(false, start + Duration::from_secs(90)), Some(Duration::ZERO));
     }
 
     #[test]

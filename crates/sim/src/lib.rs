@@ -5,6 +5,7 @@
 
 pub mod clients;
 pub mod disk;
+pub mod fuzz;
 pub mod ledger;
 pub mod model;
 pub mod random;

@@ -1,4 +1,5 @@
-//! workq's lease over several names rolls the dice anew for each command, however many come in one packet.
+//! workq's lease over several names rolls the dice anew for each command, however many come in one packet: what is left to
+//! chance does not depend on how the input is cut.
 
 use jobyard_sim::transcript::{Cut, SimWorld, Transcript, World};
 
@@ -9,12 +10,21 @@ const JOBS_EACH: usize = LEASES / 2;
 
 #[test]
 fn leases_in_one_packet_are_spread_evenly() {
-    check_even(&taken(LEASES));
+    check_even(&taken(LEASES, Cut::Whole));
 }
 
 #[test]
 fn leases_in_packets_of_their_own_are_spread_evenly() {
-    check_even(&taken(1));
+    check_even(&taken(1, Cut::Whole));
+}
+
+/// Turns in which no command comes, or several, leave the dice as they are.
+#[test]
+fn the_same_leases_take_the_same_jobs_however_they_are_cut() {
+    let whole = taken(LEASES, Cut::Whole);
+    for (packet, cut) in [(1, Cut::Whole), (30, Cut::Whole), (1, Cut::Bytes), (100, Cut::Random(1))] {
+        assert!(taken(packet, cut) == whole, "in packets of {packet}, {cut:?}");
+    }
 }
 
 /// Each queue comes up as often as the others, and each after each. With five standard deviations, honest dice would be
@@ -29,10 +39,10 @@ fn check_even(from: &[usize]) {
     assert!(pairs.iter().all(|count| (247..=420).contains(count)), "{pairs:?}");
 }
 
-/// From which queues the leases took their jobs, if so many come in one packet.
-fn taken(packet: usize) -> Vec<usize> {
+/// From which queues the leases took their jobs, if so many come in one packet, and packets are read like this.
+fn taken(packet: usize, cut: Cut) -> Vec<usize> {
     let transcript = Transcript::parse("transcripts/workq/x.txt", "# Shows.\nalice> lease a b c 0").unwrap();
-    let mut world = SimWorld::new(&transcript.setup, Cut::Whole, 0);
+    let mut world = SimWorld::new(&transcript.setup, cut, 0);
     world.open("alice", 0).unwrap();
     let jobs: String = (0..JOBS_EACH * QUEUES.len()).map(add).collect();
     let added = talk(&mut world, &jobs);

@@ -34,12 +34,14 @@ impl<D: Disk> FileLog<D> {
         if manifest.format < CURRENT.version {
             manifest = self.upgrade(&manifest, &mut notices)?;
         }
+        manifest = self.resize(manifest, &mut notices)?;
         self.hold(manifest, seen_epoch, notices)
     }
 
     /// Nothing that was known counts any more.
     fn forget(&mut self) {
         self.collect_spare(true, 0);
+        self.spares.set_segment_bytes(self.options.segment_bytes);
         self.held = None;
         self.cursor = None;
         self.in_flight = None;
@@ -52,13 +54,13 @@ impl<D: Disk> FileLog<D> {
         match segments[..] {
             [] => {}
             // A crash may come before the manifest, which is made last.
-            [name] if id_of(name) == Some(1) && self.is_unused(name)? => volume::remove(&mut self.disk, name)?,
+            [name] if segment::is_unused_first(&mut self.disk, name)? => volume::remove(&mut self.disk, name)?,
             [name, ..] => return Err(LogError::MissingManifest { segment: name.clone() }),
         }
         self.remove_half_made()?;
         let (id, salt, format) = (1, self.options.salt_for_new, CURRENT.version);
         let new_name = new_name_of(id);
-        self.make_now(&new_name, self.options.segment_bytes)?;
+        self.make_now(&new_name, self.spares.segment_bytes())?;
         let mut file = volume::open(&mut self.disk, &new_name)?;
         let header = SegmentHeader::behind(&Header::default(), salt, id, false);
         header.write(&mut file, &new_name)?;
@@ -69,12 +71,6 @@ impl<D: Disk> FileLog<D> {
             Manifest { format, salt, epoch: 0, first: id, newest: id, proven: 0, clean: true, damaged: None };
         self.write_manifest(&manifest)?;
         Ok(manifest)
-    }
-
-    /// Whether no frame was ever written to this segment.
-    fn is_unused(&mut self, name: &str) -> Result<bool, LogError> {
-        let file = volume::open(&mut self.disk, name)?;
-        Ok(volume::read_rest(&file, name, HEADER_BYTES)?.iter().all(|byte| *byte == 0))
     }
 
     /// Takes over the log that this manifest names.
@@ -116,6 +112,7 @@ impl<D: Disk> FileLog<D> {
         held.recount();
         self.held = Some(held);
         self.keep_spares(0);
+        self.wait_for_spare(0);
         Ok(claim)
     }
 
@@ -153,10 +150,10 @@ impl<D: Disk> FileLog<D> {
         end: &End<D::File>,
         header: SegmentHeader,
     ) -> Result<(D::File, SegmentHeader, u64), LogError> {
-        let bytes = end.bytes.max(self.options.segment_bytes);
+        let bytes = end.bytes.max(self.spares.segment_bytes());
         let in_place = header;
         let header = SegmentHeader { recycled: false, ..header };
-        let spare = if bytes == self.options.segment_bytes { self.spares.pop() } else { None };
+        let spare = if bytes == self.spares.segment_bytes() { self.spares.pop() } else { None };
         let copied = match spare {
             // A spare's room is there already, even if the disk is full.
             Some(spare) => {
@@ -199,7 +196,7 @@ impl<D: Disk> FileLog<D> {
         if volume::open_if_there(&mut self.disk, name)?.is_none() {
             return Ok(());
         }
-        if end.bytes != self.options.segment_bytes {
+        if end.bytes != self.spares.segment_bytes() {
             return volume::remove(&mut self.disk, name);
         }
         let (name, stale) = (name.to_owned(), end.cut.is_some());
@@ -246,7 +243,7 @@ impl<D: Disk> FileLog<D> {
     /// Whether a spare may hold what is still to come; nothing if it is of another length.
     fn judge_spare(&mut self, name: &str, newest: &SegmentHeader) -> Result<Option<bool>, LogError> {
         let file = volume::open(&mut self.disk, name)?;
-        if volume::bytes(&file, name)? != self.options.segment_bytes {
+        if volume::bytes(&file, name)? != self.spares.segment_bytes() {
             return Ok(None);
         }
         segment::is_before(&file, name, newest).map(|is_before| Some(!is_before))

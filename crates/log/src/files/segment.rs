@@ -164,6 +164,15 @@ pub(crate) fn open<D: ReadDisk>(
     Ok((file, header))
 }
 
+/// Whether this is a log's first segment and no frame was ever written to it: the manifest, which comes last, may be missing.
+pub(crate) fn is_unused_first<D: ReadDisk>(disk: &mut D, name: &str) -> Result<bool, LogError> {
+    if id_of(name) != Some(1) {
+        return Ok(false);
+    }
+    let file = volume::open(disk, name)?;
+    Ok(volume::read_rest(&file, name, HEADER_BYTES)?.iter().all(|byte| *byte == 0))
+}
+
 /// Whether a spare can hold nothing but frames from before this segment: its first block is zeros, or the header of a segment
 /// of the same log that came before. Those of a later time are there if a backup was restored beside them.
 pub(crate) fn is_before<F: ReadFile>(spare: &F, name: &str, newest: &SegmentHeader) -> Result<bool, LogError> {

@@ -74,6 +74,16 @@ impl Spares {
         self.ready.len() as u64
     }
 
+    /// Begins anew, for segments of this length.
+    pub fn set_segment_bytes(&mut self, segment_bytes: u64) {
+        *self = Spares::new(segment_bytes);
+    }
+
+    /// How long a segment's file is.
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
     /// What a spare's segment holds.
     pub fn capacity(&self) -> u64 {
         self.segment_bytes - HEADER_BYTES
@@ -208,16 +218,29 @@ impl<D: Disk> FileLog<D> {
         }
     }
 
-    /// A spare, even if it has to be made now.
-    pub(super) fn take_spare(&mut self, engine_ms: u64) -> Result<Spare, LogError> {
-        // That there is no more room must be known while the reserve is there: it is not touched before. Soon after a start
-        // it may have to be made first.
+    /// Makes as many as are wanted, unless there is no room for them, and waits for them.
+    pub(super) fn make_spares(&mut self, engine_ms: u64) {
         while !self.spares.short() && self.spares.ready_count() < WANTED {
             if self.spares.coming.is_none() {
                 self.begin_spare();
             }
             self.collect_spare(true, engine_ms);
         }
+    }
+
+    /// Waits until one spare is there, or it is known that there is no room for any: nothing may be decided before.
+    pub(super) fn wait_for_spare(&mut self, engine_ms: u64) {
+        if self.spares.there() == 0 {
+            self.collect_spare(true, engine_ms);
+            self.keep_spares(engine_ms);
+        }
+    }
+
+    /// A spare, even if it has to be made now.
+    pub(super) fn take_spare(&mut self, engine_ms: u64) -> Result<Spare, LogError> {
+        // That there is no more room must be known while the reserve is there: it is not touched before. Soon after a start
+        // it may have to be made first.
+        self.make_spares(engine_ms);
         self.collect_spare(self.spares.ready.is_empty(), engine_ms);
         if let Some(spare) = self.spares.pop() {
             return if spare.stale { self.emptied(spare) } else { Ok(spare) };

@@ -82,7 +82,11 @@ fn expected(positions: std::ops::RangeInclusive<Position>) -> Read {
 
 /// What a server that starts now finds.
 fn recovered(disk: &TestDisk) -> Result<(Claim, Read), LogError> {
-    let mut log = open(disk, options());
+    recovered_with(disk, options())
+}
+
+fn recovered_with(disk: &TestDisk, options: Options) -> Result<(Claim, Read), LogError> {
+    let mut log = open(disk, options);
     let claim = log.claim(0)?;
     let read = read(&mut log)?;
     Ok((claim, read))
@@ -96,5 +100,12 @@ fn random(seed: u64) -> impl FnMut() -> usize {
         state ^= state >> 7;
         state ^= state << 17;
         usize::try_from(state >> 33).unwrap()
+    }
+}
+
+/// As in a copy, or if someone has tidied up.
+fn remove_spares(disk: &TestDisk) {
+    for name in disk.names().iter().filter(|name| name.starts_with("spare")) {
+        disk.remove_now(name);
     }
 }

@@ -13,6 +13,7 @@ mod world;
 
 pub use escape::{escape, unescape};
 pub use parse::{Line, ListenerSetup, ParseError, Setup, Step, Transcript};
+pub(crate) use player::pieces;
 pub use player::{Cut, Failure, play};
 pub use sim_log::Storage;
 pub use sim_world::SimWorld;

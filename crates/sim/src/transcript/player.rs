@@ -245,7 +245,7 @@ impl Player<'_> {
 }
 
 /// The sizes of the pieces in which so many bytes are sent.
-fn pieces(cut: Cut, bytes: usize, random: &mut u64) -> Vec<usize> {
+pub(crate) fn pieces(cut: Cut, bytes: usize, random: &mut u64) -> Vec<usize> {
     /// So many bytes at each end of a text are sent one by one.
     const SINGLE: usize = 4 << 10;
     const MIDDLE: usize = 64 << 10;

@@ -102,6 +102,24 @@ impl SimWorld {
         world
     }
 
+    /// The memory that the server takes, by its own count.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match &self.server {
+            Server::Runs(broker) => broker.memory_bytes(),
+            Server::Stopped(_) => 0,
+        }
+    }
+
+    /// What this client has sent and the server has not carried out yet, in bytes.
+    #[must_use]
+    pub fn unfinished_bytes(&self, client: &str) -> usize {
+        match (&self.server, self.names.get(client)) {
+            (Server::Runs(broker), Some(id)) => broker.unfinished_bytes(*id),
+            _ => 0,
+        }
+    }
+
     /// One turn, and what it wants done.
     fn turn(&mut self) -> Result<Sleep, Trouble> {
         let Server::Runs(broker) = &mut self.server else {

@@ -34,6 +34,16 @@ impl Crowd {
         Crowd { work: Workload::new(world, 1), clients, jobs: Vec::new() }
     }
 
+    /// The server is killed, and starts again on the same disk, with segments of this length.
+    fn restart(&mut self, segment_bytes: u64, capacity: u64) {
+        let world = &mut self.work.world;
+        world.end(Crash::Kill);
+        world.disk.set_capacity(Some(capacity));
+        world.options.segment_bytes = segment_bytes;
+        world.start().expect("a full disk does not prevent a start");
+        self.clients = Speaks::ALL.map(|speaks| (speaks, world.connect(speaks.listener()))).into();
+    }
+
     fn talk(&mut self, who: usize, bytes: Vec<u8>) -> Vec<u8> {
         let client = self.clients[who].1;
         self.work.commands += 1;
@@ -192,8 +202,23 @@ fn whatever_is_there_can_be_removed_in_any_order_from_a_disk_without_any_room() 
         let lengths = lengths[below(&mut random, lengths.len())];
         let takes = Speaks::ALL.iter().position(|speaks| *speaks == Speaks::Takeanumber).expect("it is spoken");
         let greedy = coin(&mut random);
-        while crowd.put_of(below(&mut random, Speaks::ALL.len()), lengths[below(&mut random, lengths.len())]) {}
+        let mut put = |crowd: &mut Crowd| {
+            crowd.put_of(below(&mut random, Speaks::ALL.len()), lengths[below(&mut random, lengths.len())])
+        };
+        // Segments may come to be of another length, on a disk that is full or is about to be.
+        let other_length = [14 << 10, 24 << 10, 48 << 10].get(usize::try_from(seed % 6).expect("small"));
+        if let (Some(length), true) = (other_length, seed % 12 < 6) {
+            for _ in 0..20 {
+                put(&mut crowd);
+            }
+            crowd.restart(*length, CAPACITY);
+        }
+        while put(&mut crowd) {}
         leave_no_room(&crowd);
+        if let (Some(length), false) = (other_length, seed % 12 < 6) {
+            let capacity = crowd.work.world.disk.bytes();
+            crowd.restart(*length, capacity);
+        }
         // Small records, until even those find no room.
         for _ in 0..below(&mut random, 600) {
             let answer = crowd.talk(takes, b"RESERVE full\r\n".to_vec());
@@ -230,12 +255,12 @@ fn whatever_ends_by_itself_needs_no_more_room_than_there_is() {
         leave_no_room(&crowd);
         let world = &mut crowd.work.world;
         if down {
-            world.end(Crash::Kill);
             world.clock.wall_ms += 100_000;
             world.clock.monotonic_ms += 100_000;
-            world.start().expect("a full disk does not prevent a start");
-            crowd.clients = Speaks::ALL.map(|speaks| (speaks, world.connect(speaks.listener()))).into();
+            let capacity = world.disk.bytes();
+            crowd.restart(SEGMENT_BYTES, capacity);
         }
+        let world = &mut crowd.work.world;
         world.pass(100_000);
         assert!(world.is_running(), "{:?}", world.failure);
         assert!(put(&mut crowd, 0), "all {jobs} jobs of {length} bytes are gone, and there is no room");

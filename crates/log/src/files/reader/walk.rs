@@ -7,7 +7,7 @@ use crate::error::{LogError, Loss};
 use crate::files::format::{CURRENT, Format, known};
 use crate::files::manifest::Manifest;
 use crate::files::scan::Scan;
-use crate::files::segment::{self, HEADER_BYTES, SegmentHeader, id_of, name_of};
+use crate::files::segment::{self, HEADER_BYTES, SegmentHeader, id_of, is_unused_first, name_of};
 use crate::files::tail::{self, Cut, Place, Verdict};
 use crate::files::volume::{self, ReadDisk, ReadFile};
 use crate::frame::{self, Damage, Frame, Header};
@@ -82,6 +82,10 @@ impl<F: ReadFile> Walk<F> {
         let manifest = match (manifest, ids.last()) {
             (Err(LogError::Manifest { why }), None) => return Err(LogError::NothingLeft { why }),
             (Err(error), None) => return Err(error),
+            // A first start that was cut off.
+            (Err(error @ LogError::NoLog), Some(id)) if ids.len() == 1 && is_unused_first(disk, &name_of(*id))? => {
+                return Err(error);
+            }
             (Err(LogError::NoLog), Some(id)) => Err(LogError::MissingManifest { segment: name_of(*id) }),
             (manifest, _) => manifest,
         };

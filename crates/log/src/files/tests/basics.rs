@@ -136,12 +136,6 @@ fn what_a_recycled_file_held_is_never_read() {
     assert!(recycled > 100, "only {recycled} times the newest file was a recycled one");
 }
 
-fn remove_spares(disk: &TestDisk) {
-    for name in disk.names().iter().filter(|name| name.starts_with("spare")) {
-        disk.remove_now(name);
-    }
-}
-
 /// The newest segment's id.
 fn disk_newest(disk: &TestDisk) -> u64 {
     disk.names().iter().filter_map(|name| id_of(name)).max().unwrap()

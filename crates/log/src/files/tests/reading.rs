@@ -89,6 +89,17 @@ fn nothing_is_no_log() {
 }
 
 #[test]
+fn a_first_start_that_was_cut_off_left_no_log() {
+    let mut disk = TestDisk::new();
+    claimed(&disk, options());
+    disk.remove_now("manifest");
+    assert_eq!(Reader::open(&mut disk, &[]).unwrap_err(), LogError::NoLog);
+    assert_eq!(Reader::open_damaged(&mut disk, &[]).unwrap_err(), LogError::NoLog);
+    disk.change(&name_of(1), |bytes| bytes[4096] = 1);
+    assert_eq!(Reader::open(&mut disk, &[]).unwrap_err(), LogError::MissingManifest { segment: name_of(1) });
+}
+
+#[test]
 fn every_batch_may_be_damaged_and_only_that_one_is_lost() {
     let (whole, places) = log_of(20);
     for position in 1..20 {

@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use crc32c::crc32c;
 
 use super::*;
-use crate::files::segment::{SegmentHeader, damaged_name_of, name_of};
+use crate::files::segment::{HEADER_BYTES, SegmentHeader, damaged_name_of, id_of, name_of};
 use crate::files::{Format, Found, Manifest, Reader, salvage};
-use crate::frame::{Damage, Fields, Frame, Header};
+use crate::frame::{self, Damage, Fields, Frame, Header, NUMBER_MAX};
 
 /// An imagined format from before: salt 8, position 8, CRC of header and payload together 4, length 4. Nothing was proven.
 const ZERO_HEADER_BYTES: usize = 24;
@@ -71,10 +71,33 @@ fn old_log() -> TestDisk {
 }
 
 fn upgraded(disk: &TestDisk) -> Result<(Claim, Read), LogError> {
-    let mut log = open(disk, with_older());
-    let claim = log.claim(0)?;
-    let read = read(&mut log)?;
-    Ok((claim, read))
+    recovered_with(disk, with_older())
+}
+
+/// A log of the present format whose segments are twice as long as is asked for. The last batch is torn.
+fn longer_log() -> TestDisk {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, Options { segment_bytes: 2 * SEGMENT_BYTES, ..options() });
+    append(&mut log, 1, 1..=85);
+    log.truncate_before(60);
+    append(&mut log, 1, 86..=90);
+    drop(log);
+    let newest = disk.names().into_iter().rfind(|name| id_of(name).is_some()).unwrap();
+    disk.change(&newest, |bytes| {
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        bytes[end] ^= 1;
+    });
+    disk
+}
+
+/// A log that has to be written anew, and its first and last whole batch.
+type Old = (fn() -> TestDisk, Position, Position);
+
+fn old_logs() -> [Old; 2] {
+    let longer = Options { segment_bytes: 2 * SEGMENT_BYTES, ..options() };
+    let (claim, _) = recovered_with(&longer_log(), longer).unwrap();
+    assert!(claim.first > 1 && claim.first < 60 && claim.tail == 89, "{claim:?}");
+    [(old_log, 4, 11), (longer_log, claim.first, claim.tail)]
 }
 
 #[test]
@@ -123,12 +146,12 @@ fn a_damaged_log_is_not_upgraded() {
 }
 
 #[test]
-fn an_upgrade_may_fail_wherever_it_likes() {
-    for late in [false, true] {
+fn writing_anew_may_fail_wherever_it_likes() {
+    for ((old, first, tail), late) in old_logs().into_iter().flat_map(|old| [(old, false), (old, true)]) {
         let mut at = 0;
         loop {
             at += 1;
-            let disk = old_log();
+            let disk = old();
             disk.state().fails_at = Some((at, ErrorKind::Other));
             disk.state().fails_late = late;
             let failed = upgraded(&disk).is_err();
@@ -140,22 +163,22 @@ fn an_upgrade_may_fail_wherever_it_likes() {
             // Another random number is chosen the next time.
             let mut log = open(&disk, Options { salt_for_new: SALT + at as u64, ..with_older() });
             let claim = log.claim(0).unwrap();
-            assert_eq!((claim.first, claim.tail), (4, 11), "operation {at}");
-            assert_eq!(read(&mut log).unwrap(), expected(4..=11));
-            append(&mut log, claim.epoch, 12..=30);
-            assert_eq!(upgraded(&disk).unwrap().1, expected(4..=30));
+            assert_eq!((claim.first, claim.tail), (first, tail), "operation {at}");
+            assert_eq!(read(&mut log).unwrap(), expected(first..=tail));
+            append(&mut log, claim.epoch, tail + 1..=tail + 20);
+            assert_eq!(upgraded(&disk).unwrap().1, expected(first..=tail + 20));
         }
         assert!(at > 40, "there were only {at} operations");
     }
 }
 
 #[test]
-fn the_power_may_go_during_an_upgrade() {
-    for late in [false, true] {
+fn the_power_may_go_while_a_log_is_written_anew() {
+    for ((old, first, tail), late) in old_logs().into_iter().flat_map(|old| [(old, false), (old, true)]) {
         let mut at = 0;
         loop {
             at += 1;
-            let disk = old_log();
+            let disk = old();
             disk.all_synced();
             disk.state().fails_at = Some((at, ErrorKind::Other));
             disk.state().fails_late = late;
@@ -164,8 +187,8 @@ fn the_power_may_go_during_an_upgrade() {
                 let after = disk.power_cut(random(at as u64 * 100 + seed));
                 let mut log = open(&after, Options { salt_for_new: SALT + at as u64, ..with_older() });
                 let claim = log.claim(0).unwrap();
-                assert_eq!((claim.first, claim.tail), (4, 11), "operation {at}, seed {seed}");
-                assert_eq!(read(&mut log).unwrap(), expected(4..=11));
+                assert_eq!((claim.first, claim.tail), (first, tail), "operation {at}, seed {seed}");
+                assert_eq!(read(&mut log).unwrap(), expected(first..=tail));
             }
             if disk.state().operations < at {
                 break;
@@ -173,6 +196,49 @@ fn the_power_may_go_during_an_upgrade() {
         }
         assert!(at > 40, "there were only {at} operations");
     }
+}
+
+#[test]
+fn segments_of_another_length_are_written_anew_and_that_is_said_once() {
+    for segment_bytes in [SEGMENT_BYTES, 3 * SEGMENT_BYTES] {
+        let disk = longer_log();
+        let options = Options { segment_bytes, ..options() };
+        let (claim, seen) = recovered_with(&disk, options.clone()).unwrap();
+        assert_eq!(seen, expected(claim.first..=89));
+        let said = format!("wrote the log anew, in segments of {segment_bytes} bytes instead of {}", 2 * SEGMENT_BYTES);
+        assert!(claim.notices.contains(&said) && claim.notices.len() == 2, "{:?}", claim.notices);
+        let is_other = |(name, bytes): (String, Vec<u8>)| name.ends_with(".log") && bytes.len() as u64 != segment_bytes;
+        assert!(!disk.contents().into_iter().any(is_other), "{:?}", disk.names());
+        assert_eq!(recovered_with(&disk, options).unwrap().0.notices, [""; 0]);
+    }
+}
+
+#[test]
+fn a_disk_without_room_for_two_logs_leaves_segments_as_long_as_they_were() {
+    let before = longer_log();
+    let needed: usize = {
+        let disk = before.copy();
+        recovered(&disk).unwrap();
+        disk.contents().values().map(Vec::len).sum()
+    };
+    let used: usize = before.contents().values().map(Vec::len).sum();
+    let mut kept = 0;
+    for free in (0..needed + used).step_by(500) {
+        let disk = before.copy();
+        disk.state().room = used + free;
+        let mut log = open(&disk, options());
+        let claim = log.claim(0).unwrap();
+        assert_eq!(read(&mut log).unwrap(), expected(claim.first..=89));
+        let keeps = claim.notices.iter().any(|notice| {
+            notice
+                .starts_with("the log keeps its segments of 10192 bytes instead of 5096: the disk is full: could not ")
+        });
+        assert_eq!(log.extent().segment_bytes == SEGMENT_BYTES - HEADER_BYTES, !keeps, "{:?}", claim.notices);
+        kept += usize::from(keeps);
+        append(&mut log, claim.epoch, 90..=95);
+        assert_eq!(recovered(&disk).unwrap().1, expected(claim.first..=95));
+    }
+    assert!(kept > 10 && kept < (needed + used) / 500, "{kept}");
 }
 
 /// A log of 20 batches of which the fifth is damaged.
@@ -238,6 +304,52 @@ fn without_manifest_or_segments_the_rest_is_salvaged() {
     let mut empty = TestDisk::new();
     assert_eq!(salvage(&mut empty, &salvaging(), remains()), Err(LogError::NoLog));
     assert!(empty.names().is_empty());
+}
+
+/// Damaged logs in which one number, with a checksum that matches, is this one.
+fn logs_that_claim(number: u64) -> Vec<(&'static str, TestDisk)> {
+    let manifest = Manifest::parse(&damaged_log().get("manifest")).unwrap();
+    let with_manifest = |manifest: Manifest| {
+        let disk = damaged_log();
+        disk.put("manifest", manifest.to_text().as_bytes());
+        disk
+    };
+    let header =
+        SegmentHeader { format: 1, salt: SALT, id: 6, first: 21, epoch_before: 1, crc_before: 0, recycled: false };
+    let with_segment = |header: SegmentHeader, frame: Option<Header>| {
+        let disk = damaged_log();
+        let mut bytes = header.to_block();
+        if let Some(frame) = frame {
+            frame::encode(&frame, &batch(21, b"one more"), SALT, &mut bytes);
+        }
+        disk.put(&name_of(header.id), &bytes);
+        disk
+    };
+    let frame = Header { epoch: 1, position: 21, proven: 20, previous_crc: 0 };
+    vec![
+        ("newest", with_manifest(Manifest { newest: number, ..manifest })),
+        ("proven", with_manifest(Manifest { proven: number, ..manifest })),
+        ("epoch", with_manifest(Manifest { epoch: number, ..manifest })),
+        ("a segment's id", with_segment(SegmentHeader { id: number, ..header }, None)),
+        ("a segment's first", with_segment(SegmentHeader { first: number, ..header }, None)),
+        ("a segment's epoch", with_segment(SegmentHeader { epoch_before: number, ..header }, None)),
+        ("a frame's position", with_segment(header, Some(Header { position: number, ..frame }))),
+        ("a frame's epoch", with_segment(header, Some(Header { epoch: number, ..frame }))),
+    ]
+}
+
+#[test]
+fn what_is_salvaged_goes_on_from_no_number_that_cannot_be() {
+    for number in [NUMBER_MAX / 2, NUMBER_MAX - 2, NUMBER_MAX - 1] {
+        for (what, mut disk) in logs_that_claim(number) {
+            let salvaged = salvage(&mut disk, &salvaging(), remains()).unwrap();
+            let (claim, seen) = recovered(&disk).unwrap_or_else(|error| panic!("{what} is {number}: {error}"));
+            assert!(claim.tail < 100 && claim.epoch < 100, "{what} is {number}: {claim:?}");
+            assert_eq!((claim.first, claim.tail), (salvaged.first, salvaged.tail));
+            let remains: Vec<_> = remains().into_iter().map(|(_, payload)| payload).collect();
+            assert_eq!(seen.into_iter().map(|(_, payload)| payload).collect::<Vec<_>>(), remains, "{what} is {number}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,4 @@
+//! What a client of a listener `goqueue` sends.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| jobyard_sim::fuzz::check_protocol("goqueue", data));
