@@ -15,8 +15,16 @@ class Unexpected(Exception):
     """An answer that the protocol does not have here."""
 
 
+class Refused(Unexpected):
+    """The protocol's own words for: the disk is full."""
+
+
 class Gone(Exception):
     """The connection ended."""
+
+
+class Unread(Exception):
+    """The answer is not read."""
 
 
 class Taken:
@@ -53,6 +61,10 @@ class Client:
 
     # Whether what it takes stays taken when its connection ends.
     durable_leases = False
+    # What is said when there is no room on the disk.
+    FULL = b""
+    # If it is deaf it reads no answers: each raises Unread. What it sends last ends its half of the connection.
+    deaf, last = False, False
 
     def __init__(self, place):
         try:
@@ -69,10 +81,19 @@ class Client:
     def send(self, data):
         try:
             self.socket.sendall(data)
+            if self.last:
+                self.socket.shutdown(socket.SHUT_WR)
         except OSError as error:
             raise Gone from error
 
+    def reset(self):
+        """Ends the connection at once, whatever is unread or unsent."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
     def read(self, count):
+        if self.deaf:
+            raise Unread
         try:
             data = self.input.read(count)
         except OSError as error:
@@ -82,6 +103,8 @@ class Client:
         return data
 
     def line(self):
+        if self.deaf:
+            raise Unread
         try:
             line = self.input.readline()
         except OSError as error:
@@ -91,12 +114,19 @@ class Client:
         return line.rstrip(b"\r\n")
 
     def expect(self, expected, heard):
+        if heard == self.FULL:
+            raise Refused(f"{type(self).__name__}: {heard.decode()}")
         if heard != expected:
             raise Unexpected(f"{type(self).__name__}: expected {expected!r}, heard {heard[:200]!r}")
 
 
 class Goqueue(Client):
     durable_leases = True
+    FULL = b"ERROR The server's disk is full"
+    TTP_SECONDS = 600
+
+    def expect(self, expected, heard):
+        super().expect(expected, b"ERROR " + self.word() if heard == b"ERROR" else heard)
 
     def word(self):
         word = b""
@@ -105,12 +135,18 @@ class Goqueue(Client):
         return word[:-1]
 
     def put(self, queue, body):
-        self.send(b"ADD\0%s\0" % queue.encode() + struct.pack("<III", 0, 600, len(body)) + body)
+        self.send(b"ADD\0%s\0" % queue.encode() + struct.pack("<III", 0, self.TTP_SECONDS, len(body)) + body)
         self.expect(b"ADDED", self.word())
         return struct.unpack("<Q", self.read(8))[0]
 
     def take(self, queue):
-        self.send(b"RESERVE\0%s\0" % queue.encode() + struct.pack("<I", 1))
+        self.ask_for_one(queue, 1)
+        return self.taken()
+
+    def ask_for_one(self, queue, seconds):
+        self.send(b"RESERVE\0%s\0" % queue.encode() + struct.pack("<I", seconds))
+
+    def taken(self):
         word = self.word()
         if word == b"TIMEOUT":
             return None
@@ -127,6 +163,7 @@ class Goqueue(Client):
 
 class Takeanumber(Client):
     durable_leases = True
+    FULL = b"-ERR Disk full."
 
     def put(self, queue, body):
         self.send(b"ADD %s 1000000 %s\r\n" % (queue.encode(), body))
@@ -157,6 +194,8 @@ class Takeanumber(Client):
 
 
 class Masenko(Client):
+    FULL = b'ERR {"msg": "no room on the disk"}'
+
     def ask(self, verb, what):
         self.send(b"%s %s\n" % (verb.encode(), compact(what)))
         return self.answer()
@@ -166,7 +205,9 @@ class Masenko(Client):
         return verb, json.loads(rest)
 
     def okay(self, verb, what):
-        verb, answer = self.ask(verb, what)
+        return self.checked(*self.ask(verb, what))
+
+    def checked(self, verb, answer):
         self.expect(b"OK", verb + (b" " + json.dumps(answer).encode() if verb != b"OK" else b""))
         return answer
 
@@ -184,16 +225,13 @@ class Masenko(Client):
         """Two jobs at once, the second of which is blocked by the first."""
         lines = [self.task(queue, first), self.task(queue, second, blocked_by=[-1])]
         self.send(b"ATOMIC\n%sDONE\n" % b"".join(b"PUSH %s\n" % compact(line) for line in lines))
-        verb, answer = self.answer()
-        self.expect(b"OK", verb)
-        return answer["ids"]
+        return self.checked(*self.answer())["ids"]
 
     def take(self, queue):
         verb, answer = self.ask("FETCH", {"queues": [queue], "timeout": "1ms"})
         if verb == b"EMPTY":
             return None
-        self.expect(b"OK", verb)
-        body = compact(answer["payload"])
+        body = compact(self.checked(verb, answer)["payload"])
         return Taken(answer["id"], answer["id"], None, body)
 
     def end(self, _queue, number):
@@ -202,31 +240,32 @@ class Masenko(Client):
 
 
 class Jobcentre(Client):
+    FULL = "There is no room on the disk."
+
     def ask(self, **what):
         self.send(json.dumps(what).encode() + b"\n")
         return json.loads(self.line())
 
     def okay(self, **what):
-        answer = self.ask(**what)
+        return self.checked(what["request"], self.ask(**what))
+
+    def checked(self, request, answer):
+        if answer.get("error") == self.FULL:
+            raise Refused(f"Job Centre: {self.FULL}")
         if answer["status"] != "ok":
-            raise Unexpected(f"Job Centre: {what['request']} was answered {answer}")
+            raise Unexpected(f"Job Centre: {request} was answered {answer}")
         return answer
 
     def put(self, queue, body):
         line = b'{"request":"put","queue":%s,"job":%s,"pri":0}\n' % (json.dumps(queue).encode(), body)
         self.send(line)
-        answer = json.loads(self.line())
-        if answer["status"] != "ok":
-            raise Unexpected(f"Job Centre: put was answered {answer}")
-        return answer["id"]
+        return self.checked("put", json.loads(self.line()))["id"]
 
     def take(self, queue):
         answer = self.ask(request="get", queues=[queue])
         if answer["status"] == "no-job":
             return None
-        if answer["status"] != "ok":
-            raise Unexpected(f"Job Centre: get was answered {answer}")
-        body = compact(answer["job"])
+        body = compact(self.checked("get", answer)["job"])
         return Taken(answer["id"], answer["id"], None, body)
 
     def end(self, _queue, number):
@@ -239,6 +278,7 @@ class Jobcentre(Client):
 
 class Workq(Client):
     durable_leases = True
+    FULL = b"-SERVER-ERROR Disk full"
     TTR_MS = 600_000
     TTL_MS = 3_600_000
 
@@ -253,7 +293,13 @@ class Workq(Client):
         self.expect(b"+OK", self.line())
 
     def take(self, queue):
-        self.send(b"lease %s 0\r\n" % queue.encode())
+        self.ask_for_one(queue, 0)
+        return self.taken()
+
+    def ask_for_one(self, queue, seconds):
+        self.send(b"lease %s %d\r\n" % (queue.encode(), 1000 * seconds))
+
+    def taken(self):
         line = self.line()
         if line == b"-TIMEOUT":
             return None

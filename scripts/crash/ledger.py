@@ -1,5 +1,6 @@
 """What clients were promised, and what they saw. It stands outside the server and believes only answers."""
 
+import hashlib
 import json
 import threading
 import time
@@ -14,16 +15,24 @@ LEASED = b"4"
 ASKED, ACKNOWLEDGED = "asked", "acknowledged"
 
 
+def digest(body):
+    """What is remembered of a body once the job has ended."""
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
 class Job:
     """One job: what was asked for, and what was acknowledged."""
 
     def __init__(self, key, queue, body, uuid=None, not_before=None, blocker=None):
         self.key, self.queue, self.body = key, queue, body
+        self.digest = digest(body)
         self.uuid, self.number = uuid, None
         self.not_before, self.blocker = not_before, blocker
         self.put = ASKED
         self.end, self.how, self.result = None, None, None
         self.leased_until = None
+        # The connection with which a lease ends that does not outlive it; known only if its owner tells.
+        self.held_by = None
 
     def name(self):
         """What it can be looked up by; None if nobody was told."""
@@ -46,10 +55,21 @@ class Ledger:
         # Keys that ended since the last look.
         self.recently_ended = []
         self.ended = []
+        # What was refused since the last look.
+        self.refused = []
+        self.held = {}
 
     def say_wrong(self, what, text):
         self.counts[what] += 1
         self.wrong.append(f"{what}: {text}")
+
+    def count(self, what, times=1):
+        with self.lock:
+            self.counts[what] += times
+
+    def backlog(self):
+        """About how many jobs there are."""
+        return self.counts["acknowledged puts"] + self.counts["found out"] - self.counts["completed"]
 
     def asked(self, job):
         with self.lock:
@@ -61,6 +81,18 @@ class Ledger:
             job.put = ACKNOWLEDGED
             self.seen(job, number)
 
+    def found_out(self, job):
+        """A job is there, whether its put was acknowledged or not."""
+        self.counts["found out"] += job.put != ACKNOWLEDGED
+        job.put = ACKNOWLEDGED
+
+    def refuse(self, job):
+        """A put was refused: the job must never be seen."""
+        with self.lock:
+            self.counts["refused for the disk"] += 1
+            job.put = None
+            self.refused.append(job)
+
     def seen(self, job, number):
         """A job was seen under this number."""
         if number is None:
@@ -71,12 +103,12 @@ class Ledger:
             self.say_wrong("ids given twice", f"{job.key} had the id {job.number} and has {number}")
         job.number = number
 
-    def taken(self, taken, durable):
+    def taken(self, taken, durable, holder=None):
         """A job was taken; the job, if it is one that could be."""
         with self.lock:
             key = json.loads(taken.body).get("k")
             job = self.jobs.get(key)
-            if job is None or job.body != taken.body:
+            if job is None or job.digest != digest(taken.body):
                 self.say_wrong("unexpected", f"a job came that nobody put: {taken.body[:100]!r}")
                 return None
             self.counts["leases"] += 1
@@ -84,19 +116,31 @@ class Ledger:
                 self.say_wrong("returned", f"{key} was {job.how}, and was given to a worker")
                 return None
             if job.put is None:
-                self.say_wrong("unexpected", f"{key} was not there after a crash, and came later")
+                self.say_wrong("unexpected", f"{key} was refused or not there after a crash, and came later")
             now = time.time()
             if job.leased_until is not None and now < job.leased_until:
                 self.say_wrong("leases lost", f"{key} was leased, and was given to another worker")
+            if job.held_by is not None:
+                self.say_wrong("leases lost", f"{key} was held by a connection, and was given to another")
             if job.not_before is not None and now < job.not_before - 0.001:
                 self.say_wrong("early", f"{key} came {job.not_before - now:.3f} s before its date")
             if job.blocker is not None and self.jobs[job.blocker].end is None:
                 self.say_wrong("early", f"{key} came before {job.blocker}, which blocks it, was done")
-            job.put = ACKNOWLEDGED
+            self.found_out(job)
             self.seen(job, taken.number)
             # Less than it lasts: what is checked is the server, not the clocks.
             job.leased_until = now + 500 if durable else None
+            if holder is not None and not durable:
+                job.held_by = holder
+                self.held.setdefault(holder, []).append(job)
             return job
+
+    def let_go(self, holder):
+        """A connection is about to end, and with it what it holds."""
+        with self.lock:
+            for job in self.held.pop(holder, []):
+                if job.held_by == holder:
+                    job.held_by = None
 
     def leave(self, job, protocol, reference):
         """A job stays leased although nobody works on it."""
@@ -119,29 +163,34 @@ class Ledger:
     def acknowledged_end(self, job):
         with self.lock:
             self.counts["completed"] += 1
-            job.end, job.leased_until = ACKNOWLEDGED, None
+            job.end, job.leased_until, job.held_by, job.body = ACKNOWLEDGED, None, None, None
             self.recently_ended.append(job)
 
     def giving_back(self, job):
         with self.lock:
-            job.leased_until = None
+            job.leased_until, job.held_by = None, None
 
-    def look(self, client, draw, everything=False):
-        """Compares all that is known with what the server has after a start. `client` speaks workq."""
+    def look(self, client, draw, ended_max):
+        """Compares all that is known with what the server has after a start. `client` speaks workq. Of those that ended
+        before the last look, so many are looked up; all if that is None."""
         with self.lock:
-            self.ended += self.recently_ended
-            ended = self.ended if everything else self.recently_ended + draw.sample(self.ended, min(500, len(self.ended)))
+            before = self.ended if ended_max is None else draw.sample(self.ended, min(ended_max, len(self.ended)))
+            ended = self.recently_ended + before
+            self.ended = self.ended + self.recently_ended
             self.recently_ended = []
             open_jobs = [job for job in self.jobs.values() if job.end != ACKNOWLEDGED and job.put is not None]
             self.check_open(client, [job for job in open_jobs if job.name() is not None])
             self.check_ended(client, ended)
+            self.check_refused(client)
 
     def check_open(self, client, jobs):
         for job, found in zip(jobs, client.inspect([job.name() for job in jobs])):
             gone = found is None or found["state"] in FINISHED
             if job.put == ASKED:
                 # It may be there or not, but it must be decided.
-                job.put = None if gone else ACKNOWLEDGED
+                job.put = None
+                if not gone:
+                    self.found_out(job)
             elif job.end == ASKED:
                 if gone:
                     job.end = ACKNOWLEDGED
@@ -157,7 +206,7 @@ class Ledger:
                     self.counts["leases kept"] += 1
                     if found["state"] != LEASED:
                         self.say_wrong("leases lost", f"{job.key} has the state {found['state'].decode()}")
-            if found is not None and found["payload"] != job.body:
+            if found is not None and digest(found["payload"]) != job.digest:
                 self.say_wrong("unexpected", f"{job.key} has another body: {found['payload'][:100]!r}")
 
     def check_ended(self, client, jobs):
@@ -169,3 +218,9 @@ class Ledger:
                 result = client.result(job.uuid)
                 if result != job.result:
                     self.say_wrong("results lost", f"{job.key}: expected {job.result!r}, found {result!r}")
+
+    def check_refused(self, client):
+        jobs, self.refused = [job for job in self.refused if job.name() is not None], []
+        for job, found in zip(jobs, client.inspect([job.name() for job in jobs])):
+            if found is not None:
+                self.say_wrong("unexpected", f"{job.key} was refused, and is there: state {found['state'].decode()}")

@@ -20,6 +20,8 @@ class Worker:
         self.name, self.protocol, self.place, self.ledger, self.draw = name, protocol, place, ledger, draw
         self.count = 0
         self.client = None
+        # What tells its connection from others, if it is to be checked that what it holds is given to no other.
+        self.holder = None
 
     def run(self):
         try:
@@ -88,7 +90,7 @@ class Worker:
         taken = self.client.take(self.draw.choice(QUEUES))
         if taken is None:
             return
-        job = self.ledger.taken(taken, self.client.durable_leases)
+        job = self.ledger.taken(taken, self.client.durable_leases, self.holder)
         if job is None:
             return
         chance = self.draw.random()
@@ -122,13 +124,13 @@ class Worker:
         self.ledger.acknowledged_end(job)
 
 
-def start(life, places, ledger, draw_for):
+def start(life, places, ledger, draw_for, kind=Worker):
     """Starts the clients of one of the server's lives; their threads."""
     threads = []
-    for protocol, place in places.items():
+    for protocol in PROTOCOLS:
         for index in range(CLIENTS_PER_PROTOCOL):
             name = f"{life}-{protocol}-{index}"
-            worker = Worker(name, protocol, place, ledger, draw_for(name))
+            worker = kind(name, protocol, places[protocol], ledger, draw_for(name))
             thread = threading.Thread(target=worker.run, name=name, daemon=True)
             thread.start()
             threads.append(thread)
