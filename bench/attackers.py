@@ -209,8 +209,6 @@ def flood(over, places, refusals, body_bytes, connections):
                 client.put(queue, body, *own_id)
                 count["put"] += 1
             except clients.Unexpected as error:
-                if name == "goqueue":
-                    error = f"{error} {client.word().decode()}"
                 if refusals[name] not in str(error):
                     wrong.append(str(error))
                     return
