@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -167,6 +168,37 @@ class Lines:
 
     def job_centre(self, **request):
         return json.loads(self.ask(json.dumps(request)))
+
+
+KEPT_QUEUE = "kept"
+
+
+def put_kept(server, count):
+    """Puts so many jobs of all sizes, which nobody will take. Returns their bodies by id."""
+    draw, kept = random.Random(1), {}
+    with Lines(server.place()) as client:
+        for number in range(count):
+            body = {"number": number, "fill": "x" * int(2 ** draw.uniform(0, 16))}
+            answer = client.job_centre(request="put", queue=KEPT_QUEUE, job=body, pri=0)
+            if answer["status"] != "ok":
+                sys.exit(f"the server's answer to a put was {answer}")
+            kept[answer["id"]] = body
+    return kept
+
+
+def check_kept(server, kept):
+    """They are there with their bodies, and nothing else is."""
+    counts = {queue: count for queue, count in server.counts().items() if count}
+    if counts != {KEPT_QUEUE: len(kept)}:
+        sys.exit(f"FAILED: after the start there should be {len(kept)} kept jobs and nothing else, not {counts}")
+    # What a connection has taken is given back when it ends.
+    with Lines(server.place()) as client:
+        found = {}
+        while (answer := client.job_centre(request="get", queues=[KEPT_QUEUE]))["status"] == "ok":
+            found[answer["id"]] = answer["job"]
+    if found != kept:
+        wrong = [id for id in kept if found.get(id) != kept[id]]
+        sys.exit(f"FAILED: {len(wrong)} of the {len(kept)} kept jobs are not as they were: {wrong}")
 
 
 def bench(jobyard, url, *options):

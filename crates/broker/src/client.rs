@@ -4,6 +4,7 @@ use jobyard_engine::{ClientId, Limits, Reply};
 use jobyard_protocols::{Codec, Context, Farewell, Input, Next};
 
 use crate::output::Output;
+use crate::pace::Pace;
 use crate::timers::Slot;
 
 /// One connection.
@@ -33,6 +34,10 @@ pub(crate) struct Client {
     pub(crate) reading: bool,
     /// A write was asked for and not answered.
     pub(crate) writing: bool,
+    /// How much of what is sendable the kernel was last offered.
+    offered: usize,
+    /// How much it has moved of late.
+    pub(crate) pace: Pace,
     /// The kernel has no room.
     pub(crate) clogged: bool,
     /// It is among those that have something to decode.
@@ -90,6 +95,9 @@ struct Hold {
 /// A client that is to be closed and takes no output for so long is given up.
 const STALLED_MS_MAX: u64 = 30_000;
 
+/// The kernel is offered so much at once: copying more would keep the others waiting.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+
 /// What a client was last seen to take, for the sums over all clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
@@ -115,6 +123,8 @@ impl Client {
             readable: false,
             reading: false,
             writing: false,
+            offered: 0,
+            pace: Pace::default(),
             clogged: false,
             queued: false,
             heard_until_ms: 0,
@@ -161,8 +171,30 @@ impl Client {
         wants && self.link == Link::Open && self.readable && !self.reading
     }
 
+    /// Whether what it has to move is part of something large. Small requests and answers never rest.
+    pub(crate) fn moves_much(&self, limits: &Limits) -> bool {
+        self.unfinished_bytes() >= limits.turn_bytes_max || self.output.waiting_bytes() >= limits.turn_bytes_max
+    }
+
+    /// Offers the kernel a portion of what is sendable, if there is something and it has room. Says whether that is so.
+    pub(crate) fn offer(&mut self) -> bool {
+        let sendable = self.output.sendable().len();
+        if self.link == Link::Gone || self.writing || self.clogged || sendable == 0 {
+            return false;
+        }
+        (self.writing, self.offered) = (true, sendable.min(WRITE_BYTES_MAX));
+        true
+    }
+
+    /// What the kernel is offered.
+    pub(crate) fn offered(&self) -> &[u8] {
+        let sendable = self.output.sendable();
+        &sendable[..self.offered.min(sendable.len())]
+    }
+
     /// Input arrived.
-    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+    pub(crate) fn receive(&mut self, bytes: &[u8], now_ms: u64) {
+        self.pace.moved(bytes.len(), now_ms);
         match &mut self.phase {
             Phase::Serving => {
                 self.input.push(bytes);
@@ -206,7 +238,8 @@ impl Client {
         self.writing = false;
         let count = if crate::broken("broker-lost-answer") { self.output.sendable().len() } else { count };
         self.output.advance(count);
-        self.clogged = !self.output.sendable().is_empty();
+        self.clogged = count < self.offered;
+        self.pace.moved(count, now_ms);
         if count > 0 {
             self.moved_ms = now_ms;
         }

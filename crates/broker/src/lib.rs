@@ -11,6 +11,7 @@ mod drain;
 mod ending;
 mod event;
 mod output;
+mod pace;
 mod recovery;
 mod room;
 mod session;
@@ -33,6 +34,7 @@ use crate::clock::EngineClock;
 use crate::commit::Commit;
 use crate::deadlines::Looks;
 use crate::drain::Stop;
+use crate::pace::Company;
 use crate::recovery::Recovery;
 use crate::stretches::Stretches;
 
@@ -145,6 +147,9 @@ pub struct Broker<L> {
     actions: Vec<Action>,
     /// When output that is held back may leave.
     held_back_until_ms: Option<u64>,
+    /// When the first of those who rest may go on.
+    rest_until_ms: Option<u64>,
+    company: Company,
 }
 
 impl<L: Log> Broker<L> {
@@ -212,6 +217,8 @@ impl<L: Log> Broker<L> {
             answered: Vec::new(),
             actions: Vec::new(),
             held_back_until_ms: None,
+            rest_until_ms: None,
+            company: Company::default(),
         })
     }
 
@@ -224,7 +231,7 @@ impl<L: Log> Broker<L> {
     /// What may be written to this client now.
     #[must_use]
     pub fn output(&self, client: ClientId) -> &[u8] {
-        self.clients.get(client).map_or(&[], |client| client.output.sendable())
+        self.clients.get(client).map_or(&[], |client| client.offered())
     }
 
     /// Why [`Action::Exit`] came, if it was not asked for.

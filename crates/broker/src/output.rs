@@ -40,12 +40,21 @@ struct ToldLease {
     lease: LeaseId,
 }
 
-/// An empty buffer larger than this is given back.
-const KEPT_BYTES_MAX: usize = 4 << 10;
+/// An empty buffer larger than this is given back: what a client of small requests needs, and little for one that only
+/// stays connected.
+const KEPT_BYTES_MAX: usize = 512;
+
+/// The same for lists.
+const KEPT_ITEMS_MAX: usize = 8;
 
 impl Output {
-    /// Where codecs write.
+    /// Where codecs write. What was sent leaves before it takes much of the memory: there may be as much as the limit of output
+    /// allows behind it.
     pub(crate) fn writer(&mut self) -> &mut Vec<u8> {
+        if self.start > self.bytes.len() / 8 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
         &mut self.bytes
     }
 
@@ -118,6 +127,13 @@ impl Output {
             self.bytes.clear();
             if self.bytes.capacity() > KEPT_BYTES_MAX {
                 self.bytes = Vec::new();
+            }
+            // All that was written was sent, so there is nothing in these either.
+            if self.segments.capacity() > KEPT_ITEMS_MAX {
+                self.segments = VecDeque::new();
+            }
+            if self.leases.capacity() > KEPT_ITEMS_MAX {
+                self.leases = VecDeque::new();
             }
         } else if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
@@ -212,6 +228,37 @@ mod tests {
         output.release(2, 0);
         output.advance(4);
         assert!(output.is_empty());
+    }
+
+    #[test]
+    fn what_was_sent_takes_little_beside_what_waits() {
+        let mut output = Output::default();
+        output.writer().extend_from_slice(&[b'x'; 1_000]);
+        for _ in 0..1_000 {
+            output.seal(1, 0);
+            output.release(1, 0);
+            output.advance(50);
+            output.writer().extend_from_slice(&[b'x'; 50]);
+            assert_eq!(output.waiting_bytes(), 1_000);
+            assert!(output.bytes.len() <= 1_200, "{}", output.bytes.len());
+        }
+    }
+
+    #[test]
+    fn who_has_taken_all_of_it_costs_little() {
+        let mut output = Output::default();
+        for number in 0..100 {
+            let start = output.end();
+            output.writer().extend_from_slice(&[b'x'; 100]);
+            output.tells_lease(start, number, LeaseId(number));
+            output.seal(number, 0);
+        }
+        output.release(99, 0);
+        output.advance(9_999);
+        assert!(output.memory_bytes() > 5_000);
+        output.advance(1);
+        assert!(output.memory_bytes() <= 1_024, "{}", output.memory_bytes());
+        assert!(!output.withheld() && output.drop_unsent().is_empty());
     }
 
     #[test]

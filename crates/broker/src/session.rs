@@ -36,6 +36,7 @@ enum Pressure {
 impl<L: Log> Broker<L> {
     /// Carries out what the client has sent, as far as its share of this turn goes.
     pub(crate) fn run_client(&mut self, id: ClientId) {
+        let mut carried_out = false;
         for _ in 0..self.limits.turn_commands_max {
             let scene = self.scene(self.now);
             let Some(client) = self.clients.get_mut(id) else { return };
@@ -45,6 +46,7 @@ impl<L: Log> Broker<L> {
             let before = (client.output.end(), self.engine.work());
             let next = client.decode(&scene.context(&self.limits));
             self.seal(id, 0);
+            carried_out |= matches!(next, Next::Command(_) | Next::Answered);
             match next {
                 Next::More => self.all_decoded(id),
                 Next::Command(command) => self.carry_out(id, command),
@@ -58,6 +60,9 @@ impl<L: Log> Broker<L> {
             }
         }
         if let Some(client) = self.clients.get_mut(id) {
+            if carried_out && !client.moves_much(&self.limits) {
+                self.company.served(id, &client.pace, self.now.engine_ms);
+            }
             client.queued = false;
         }
         self.clients.recount(id);
@@ -124,6 +129,10 @@ impl<L: Log> Broker<L> {
             Command::Lease(_) if stopping || link == Link::Gone => Some(Reply::NoJob),
             Command::Lease(_) => None,
             Command::Group(_) if !command.enqueues() => None,
+            // Nobody is there to read a listing, and one who left may have asked for thousands.
+            Command::Look(_) if link == Link::Gone && takes_memory(command) => {
+                Some(Reply::Refused(Refusal::OutOfMemory))
+            }
             _ if pressure == Pressure::Over => Some(Reply::Refused(Refusal::OutOfMemory)),
             _ if pressure == Pressure::Full && command.enqueues() => Some(Reply::Refused(Refusal::OutOfMemory)),
             Command::Run { .. } if !may_wait => Some(Reply::TimedOut),

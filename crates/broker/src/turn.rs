@@ -79,7 +79,7 @@ impl<L: Log> Broker<L> {
                 }
                 Event::Received { client, bytes, more } => self.note(client, |client| {
                     (client.reading, client.readable) = (false, more);
-                    client.receive(&bytes);
+                    client.receive(&bytes, now_ms);
                 }),
                 Event::Ending(client) => {
                     self.note(client, |client| client.begin_ending(now_ms));
@@ -145,7 +145,7 @@ impl<L: Log> Broker<L> {
 
     /// Ends sessions until the unfinished input of all clients is within its limit, the largest first.
     fn bound_input(&mut self) {
-        while self.clients.counted.input_bytes > self.limits.input_bytes_max
+        while self.clients.counted.input_bytes > self.limits.unfinished_bytes_max()
             && let Some(id) = self.clients.largest_input()
         {
             self.dismiss(id, Farewell::TooMuchInput);
@@ -192,7 +192,7 @@ impl<L: Log> Broker<L> {
 
     /// Releases and writes output, asks for input, and sets the timers of every client to which something happened.
     fn settle(&mut self) {
-        self.held_back_until_ms = None;
+        (self.held_back_until_ms, self.rest_until_ms) = (None, None);
         if self.commit.failure().is_some() {
             return;
         }
@@ -209,8 +209,14 @@ impl<L: Log> Broker<L> {
         let starting = self.starting();
         let Some(client) = self.clients.get_mut(id) else { return false };
         client.output.release(self.commit.durable(), self.now.engine_ms);
-        if client.link != Link::Gone && !client.writing && !client.clogged && !client.output.sendable().is_empty() {
-            client.writing = true;
+        let rests_until_ms = match self.stop {
+            Stop::No if client.moves_much(&self.limits) => {
+                self.company.rests_until_ms(id, &client.pace, self.now.engine_ms)
+            }
+            _ => None,
+        };
+        let rests = rests_until_ms.is_some();
+        if !rests && client.offer() {
             self.actions.push(Action::Write(id));
         }
         let withheld = client.output.withheld();
@@ -218,14 +224,14 @@ impl<L: Log> Broker<L> {
             client.update_hold(starting || withheld || client.clogged_up(&self.limits), self.now.engine_ms);
         }
         let may_read = !starting || client.probes && client.input.len() < PROBE_BYTES_MAX;
-        if client.wants_read(&self.limits) && may_read {
+        if client.wants_read(&self.limits) && may_read && !rests {
             client.reading = true;
             readers.push(id);
         }
-        if let Some(until_ms) = client.output.held_back_until_ms().filter(|&ms| ms > self.now.engine_ms) {
-            self.held_back_until_ms = Some(self.held_back_until_ms.map_or(until_ms, |ms| ms.min(until_ms)));
-        }
-        client.listed = withheld || starting;
+        let held_back_until_ms = client.output.held_back_until_ms().filter(|&ms| ms > self.now.engine_ms);
+        self.held_back_until_ms = self.held_back_until_ms.into_iter().chain(held_back_until_ms).min();
+        self.rest_until_ms = self.rest_until_ms.into_iter().chain(rests_until_ms).min();
+        client.listed = withheld || starting || rests;
         let stays = client.listed;
         self.clients.schedule(id, &self.limits);
         self.clients.recount(id);
@@ -234,7 +240,7 @@ impl<L: Log> Broker<L> {
 
     /// Asks for input, for no more in all than there is room for.
     fn read(&mut self, readers: &[ClientId]) {
-        let room = self.limits.input_bytes_max.saturating_sub(self.clients.counted.input_bytes);
+        let room = self.limits.unfinished_bytes_max().saturating_sub(self.clients.counted.input_bytes);
         let share = room / readers.len().max(1);
         let at_most = share.max(READ_BYTES_MIN).min(self.limits.turn_bytes_max);
         self.actions.extend(readers.iter().map(|&client| Action::Read { client, at_most }));
@@ -262,6 +268,7 @@ impl<L: Log> Broker<L> {
             self.clients.heartbeats.first().map(|(ms, _)| ms),
             self.clients.farewells.first().map(|(ms, _)| ms),
             self.held_back_until_ms,
+            self.rest_until_ms,
             self.tend_ms,
             self.stop.until_ms(),
         ];

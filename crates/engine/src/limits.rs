@@ -9,7 +9,7 @@ pub struct Limits {
     pub block_bytes_max: usize,
     /// Bytes that a line may hold beside a body.
     pub line_extra_bytes_max: usize,
-    /// Unfinished input over all clients.
+    /// Unfinished input over all clients, if that is no more than a quarter of the memory.
     pub input_bytes_max: usize,
     /// Output that waits for one client; beyond it the client is no longer read.
     pub output_bytes_max: usize,
@@ -45,6 +45,13 @@ impl Limits {
     pub fn line_bytes_max(&self) -> usize {
         self.body_bytes_max + self.line_extra_bytes_max
     }
+
+    /// Unfinished input over all clients: a quarter of the memory at most, so that jobs and it together stay within
+    /// that, but always enough for one line.
+    #[must_use]
+    pub fn unfinished_bytes_max(&self) -> usize {
+        self.input_bytes_max.min((self.memory_bytes_max / 4).max(self.line_bytes_max()))
+    }
 }
 
 impl Default for Limits {
@@ -69,5 +76,21 @@ impl Default for Limits {
             default_lease_ms: 60_000,
             vanished_rest_ms: 1_000,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unfinished_input_has_a_quarter_of_the_memory_or_room_for_a_line() {
+        let bytes_max = |memory_bytes_max| Limits { memory_bytes_max, ..Limits::default() }.unfinished_bytes_max();
+        assert_eq!(bytes_max(usize::MAX), 256 << 20);
+        assert_eq!(bytes_max(1 << 30), 256 << 20);
+        assert_eq!(bytes_max(200 << 20), 50 << 20);
+        assert_eq!(bytes_max(1), Limits::default().line_bytes_max());
+        let small = Limits { input_bytes_max: 10, ..Limits::default() };
+        assert_eq!(small.unfinished_bytes_max(), 10);
     }
 }

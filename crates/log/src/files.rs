@@ -158,8 +158,9 @@ impl<F> Held<F> {
 }
 
 impl<D: Disk> FileLog<D> {
-    /// The largest buffer that is kept from batch to batch.
-    const BUFFER_BYTES_KEPT: usize = 4 * 1024 * 1024;
+    /// A payload up to this is copied behind its header, which costs less than a second write; a longer one is written from
+    /// where it is.
+    const COPIED_BYTES_MAX: usize = if cfg!(test) { 150 } else { 64 * 1024 };
 
     /// A log in this directory. Nothing is read or written before it is claimed.
     pub fn open(disk: D, options: Options) -> Self {
@@ -212,13 +213,16 @@ impl<D: Disk> FileLog<D> {
         let held = self.held.as_mut().expect("it was there");
         let previous_crc = held.last.previous_crc;
         let header = Header { epoch, position: expected, proven: held.synced, previous_crc };
+        // Before the sync nothing of a frame can be relied upon, so it may as well be two writes.
+        let is_long = batch.payload.len() > Self::COPIED_BYTES_MAX;
+        let (copied, rest) = if is_long { (&[][..], batch.payload) } else { (batch.payload, &[][..]) };
         self.buffer.clear();
-        let crc = frame::encode(&header, batch, held.manifest.salt, &mut self.buffer);
+        self.buffer.reserve(FRAME_HEADER_BYTES + copied.len());
+        let crc = frame::encode_header(&header, batch, held.manifest.salt, &mut self.buffer);
+        self.buffer.extend_from_slice(copied);
         let offset = held.newest().used;
         volume::write(&mut held.file, &held.name, offset, &self.buffer)?;
-        if self.buffer.capacity() > Self::BUFFER_BYTES_KEPT {
-            self.buffer = Vec::new();
-        }
+        volume::write(&mut held.file, &held.name, offset + self.buffer.len() as u64, rest)?;
         held.newest_mut().used += len;
         held.last = Header { previous_crc: crc, ..header };
         held.unsynced_since.get_or_insert(batch.at.engine_ms);

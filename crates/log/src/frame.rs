@@ -99,10 +99,17 @@ impl fmt::Display for Damage {
 /// # Panics
 /// If the payload is longer than 4 GiB: what a turn may decide is far less.
 pub(crate) fn encode(header: &Header, batch: &Batch<'_>, salt: u64, out: &mut Vec<u8>) -> u32 {
+    out.reserve(FRAME_HEADER_BYTES + batch.payload.len());
+    let crc = encode_header(header, batch, salt, out);
+    out.extend_from_slice(batch.payload);
+    crc
+}
+
+/// As [`encode`], but without the payload, which has to follow.
+pub(crate) fn encode_header(header: &Header, batch: &Batch<'_>, salt: u64, out: &mut Vec<u8>) -> u32 {
     const CRC_AT: usize = 8;
     let start = out.len();
     let payload_len = u32::try_from(batch.payload.len()).expect("a batch is bounded");
-    out.reserve(FRAME_HEADER_BYTES + batch.payload.len());
     out.extend_from_slice(&salt.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&crc32c(batch.payload).to_le_bytes());
@@ -118,7 +125,6 @@ pub(crate) fn encode(header: &Header, batch: &Batch<'_>, salt: u64, out: &mut Ve
     debug_assert_eq!(out.len() - start, FRAME_HEADER_BYTES);
     let crc = header_crc(&out[start..]);
     out[start + CRC_AT..start + CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
-    out.extend_from_slice(batch.payload);
     crc
 }
 

@@ -123,17 +123,19 @@ impl Goqueue {
             write_error(&format!("Job data is larger than {} bytes", limits.body_bytes_max), out);
             return Next::Close;
         }
-        let Some(data) = rest.get(..length) else {
+        if rest.len() < length {
+            input.expect(name_end + 1 + 3 * INTEGER_BYTES + length);
             return Next::More;
-        };
-        let job = (!name.is_empty()).then(|| new_job(name, priority, ttp_s, data));
-        self.finish(input, name_end + 1 + 3 * INTEGER_BYTES + length);
-        let Some(job) = job else {
+        }
+        let queue = (!name.is_empty()).then(|| QueueName::new(name));
+        let data = input.take(name_end + 1 + 3 * INTEGER_BYTES, length);
+        self.progress = Progress::default();
+        let Some(queue) = queue else {
             write_error("Error adding new job to queue ", out);
             return Next::Answered;
         };
         self.asked = Asked::Add;
-        Next::Command(Command::Enqueue(Box::new(job)))
+        Next::Command(Command::Enqueue(Box::new(new_job(queue, priority, ttp_s, data))))
     }
 
     /// `CONNECT\0`
@@ -270,11 +272,11 @@ fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*taken))
 }
 
-fn new_job(queue: &[u8], priority: u32, ttp_s: u32, data: &[u8]) -> NewJob {
+fn new_job(queue: QueueName, priority: u32, ttp_s: u32, data: Box<[u8]>) -> NewJob {
     NewJob {
         urgency: -i128::from(priority),
         own_time: if ttp_s == 0 { OwnTime::Unlimited } else { OwnTime::Millis(u64::from(ttp_s) * 1_000) },
-        ..NewJob::plain(QueueName::new(queue), data.into())
+        ..NewJob::plain(queue, data)
     }
 }
 

@@ -23,8 +23,13 @@ pub enum Line {
     Whole(usize),
 }
 
-/// An empty buffer larger than this is given back.
-const KEPT_BYTES_MAX: usize = 4 << 10;
+/// An empty buffer larger than this is given back: what a client of small requests needs, and little for one that only
+/// stays connected.
+const KEPT_BYTES_MAX: usize = 512;
+
+/// So many bytes are not copied when they are taken out, if they are most of what is there: they are moved to the front of
+/// the memory that they have. New memory costs more than the move: each page of it has to be cleared first.
+const MOVED_BYTES_MIN: usize = 64 << 10;
 
 impl Input {
     /// Adds what has arrived.
@@ -34,6 +39,18 @@ impl Input {
             self.start = 0;
         }
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The request at the front has so many bytes in all. Room for them is made at once when a quarter has come, and not
+    /// before: what is only claimed costs nothing.
+    pub fn expect(&mut self, count: usize) {
+        let missing = count.saturating_sub(self.len());
+        if self.len() >= MOVED_BYTES_MIN
+            && self.len() >= count / 4
+            && self.bytes.capacity() - self.bytes.len() < missing
+        {
+            self.bytes.reserve_exact(missing);
+        }
     }
 
     /// Nothing more will arrive.
@@ -88,6 +105,26 @@ impl Input {
         }
     }
 
+    /// Takes `count` bytes out that begin after the first `at` unused ones; these are used with them.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn take(&mut self, at: usize, count: usize) -> Box<[u8]> {
+        let used = at + count;
+        let others = self.bytes.len() - count;
+        if count < MOVED_BYTES_MIN || others > count {
+            let taken = self.bytes()[at..used].into();
+            self.consume(used);
+            return taken;
+        }
+        let rest = self.bytes.split_off(self.start + used);
+        let mut taken = std::mem::replace(&mut self.bytes, rest);
+        taken.drain(..self.start + at);
+        self.start = 0;
+        self.searched = self.searched.saturating_sub(used);
+        taken.into_boxed_slice()
+    }
+
     /// Looks for a line of at most `max` bytes, its LF not counted, at the front.
     pub fn line(&mut self, max: usize) -> Line {
         match memchr(b'\n', &self.bytes()[self.searched..]) {
@@ -135,6 +172,52 @@ mod tests {
         assert_eq!(input("abcd").line(3), Line::TooLong);
         assert_eq!(input("abcd\n").line(3), Line::TooLong);
         assert_eq!(input("abc\n").line(3), Line::Whole(3));
+    }
+
+    #[test]
+    fn an_empty_one_keeps_little() {
+        let mut input = input(&"x".repeat(2_000));
+        assert!(input.memory_bytes() >= 2_000);
+        input.consume(2_000);
+        assert!(input.memory_bytes() <= 512);
+    }
+
+    #[test]
+    fn what_is_taken_out_is_used_with_all_before_it_whether_it_is_copied_or_moved() {
+        for count in [3, MOVED_BYTES_MIN - 1, MOVED_BYTES_MIN, 3 * MOVED_BYTES_MIN] {
+            for (before, behind) in [(0, 0), (5, 7), (0, 2 * MOVED_BYTES_MIN), (2 * MOVED_BYTES_MIN, 0)] {
+                let mut input = Input::default();
+                input.push(b"used\n");
+                input.consume(5);
+                input.push(&vec![b'a'; before]);
+                input.push(&vec![b'b'; count]);
+                input.push(&vec![b'c'; behind]);
+                assert_eq!(input.line(usize::MAX), Line::More);
+                assert_eq!(input.take(before, count), vec![b'b'; count].into());
+                assert_eq!(input.bytes(), vec![b'c'; behind]);
+                input.push(b"\n");
+                assert_eq!(input.line(usize::MAX), Line::Whole(behind));
+            }
+        }
+    }
+
+    #[test]
+    fn room_is_made_for_what_is_expected_once_a_quarter_of_it_has_come() {
+        let mut input = input(&"x".repeat(4 * MOVED_BYTES_MIN - 1));
+        let before = input.memory_bytes();
+        input.expect(16 * MOVED_BYTES_MIN);
+        assert_eq!(input.memory_bytes(), before);
+        input.push(b"x");
+        input.expect(16 * MOVED_BYTES_MIN);
+        assert!((16 * MOVED_BYTES_MIN..17 * MOVED_BYTES_MIN).contains(&input.memory_bytes()));
+        input.expect(1);
+        assert_eq!(input.len(), 4 * MOVED_BYTES_MIN);
+    }
+
+    #[test]
+    #[should_panic(expected = "")]
+    fn more_than_there_is_cannot_be_taken_out() {
+        input("abc").take(1, 3);
     }
 
     #[test]

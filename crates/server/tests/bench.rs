@@ -153,6 +153,27 @@ fn jobs_that_are_only_put_stay_there() {
 }
 
 #[test]
+fn jobs_that_were_left_are_taken_and_finished_by_another_run() {
+    let server = start();
+    for (index, address) in server.listening[..PROTOCOLS.len()].iter().enumerate() {
+        let put = run_with(&["bench", address, "--jobs", "50", "--put-only", "--json"]);
+        succeeded(&put);
+        let (_, rest) = put.stdout.split_once("\"queue\":\"").unwrap();
+        let (queue, _) = rest.split_once('"').unwrap();
+        let take = ["bench", address, "--jobs", "50", "--take-only", queue, "--json"];
+        let taken = run_with(&take);
+        succeeded(&taken);
+        assert_eq!((figure(&taken, "cycles"), figure(&taken, "requests")), (50.0, 100.0), "{}", taken.stdout);
+        check_queues_are_empty(&server, index + 1);
+        if index != 0 {
+            // Goqueue's clients wait for a while.
+            assert_eq!(run_with(&take).code, Some(1), "there was nothing left to take");
+        }
+    }
+    server.stop();
+}
+
+#[test]
 fn people_get_a_table() {
     let server = start();
     let ended = run_with(&["bench", &server.listening[3], "--connections", "2", "--jobs", "10"]);

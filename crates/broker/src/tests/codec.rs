@@ -1,12 +1,20 @@
 //! A protocol to test with: one word a line, one line an answer.
 
+use std::cell::Cell;
+
 use jobyard_engine::{
     Choice, Command, DateRank, Hold, JobRef, LeaseRequest, Look, NewJob, Now, Parting, QueueName, Reply, Start, Wait,
+    Which,
 };
 use jobyard_protocols::{Codec, Context, Farewell, Input, Line, Next};
 
+thread_local! {
+    /// How many listings were written in this test.
+    pub(super) static LISTINGS: Cell<u32> = const { Cell::new(0) };
+}
+
 /// `put QUEUE BODY`, `at WALL_MS QUEUE` (an empty body), `get QUEUE` (held until the connection ends), `hold QUEUE` (and its end is a failure), `keep QUEUE` (for ever), `lease QUEUE MS`,
-/// `wait QUEUE MS`, `await-lease QUEUE MS` (waits for ever), `rm NUMBER`, `len QUEUE`, `run QUEUE MS`, `await NUMBER MS`; without the engine: `echo TEXT`, `fill BYTES`, `health`, `bye`.
+/// `wait QUEUE MS`, `await-lease QUEUE MS` (waits for ever), `rm NUMBER`, `len QUEUE`, `jobs QUEUE`, `run QUEUE MS`, `await NUMBER MS`; without the engine: `echo TEXT`, `fill BYTES`, `health`, `bye`.
 /// `hoard` keeps all that follows for ever, as a part of a request that never becomes whole.
 pub(super) struct Lines {
     hoard: Option<Vec<u8>>,
@@ -60,6 +68,10 @@ impl Codec for Lines {
             Reply::Queue(queue) => format!("len {} {}", queue.counts.ready, queue.counts.leased),
             Reply::TimedOut => "late".to_owned(),
             Reply::Refused(refusal) => format!("{refusal:?}"),
+            Reply::Jobs(jobs) => {
+                LISTINGS.set(LISTINGS.get() + 1);
+                format!("{} jobs", jobs.len())
+            }
             other => panic!("{other:?}"),
         };
         out.extend_from_slice(text.as_bytes());
@@ -127,6 +139,10 @@ fn command(words: &[&str]) -> Command {
         ["wait", queue, ms] => lease(queue, held, Wait::Millis(ms.parse().unwrap())),
         ["rm", job] => Command::Remove { job: number(job) },
         ["len", queue] => Command::Look(Look::Queue(QueueName::new(queue.as_bytes()))),
+        ["jobs", queue] => {
+            let (queue, which) = (QueueName::new(queue.as_bytes()), Which::Ready);
+            Command::Look(Look::Jobs { queue, which, offset: 0, count_max: 100 })
+        }
         ["run", queue, ms] => Command::Run { job: plain(queue, ""), wait_ms: ms.parse().unwrap() },
         ["await", job, ms] => Command::Await { job: number(job), wait_ms: ms.parse().unwrap() },
         _ => panic!("no such command: {words:?}"),

@@ -1,5 +1,6 @@
 //! How connections end.
 
+use super::codec::LISTINGS;
 use super::world::{PLAIN, World};
 
 #[test]
@@ -54,6 +55,20 @@ fn what_a_client_had_sent_before_it_went_is_carried_out() {
     assert!(world.socket(alice).closed);
     let bob = world.connect(PLAIN);
     assert_eq!(world.ask(bob, "len q\n"), "len 2 0\n", "but it is given no job");
+}
+
+#[test]
+fn for_who_is_gone_no_listing_is_made() {
+    let mut world = World::limited(|limits| limits.output_bytes_max = 100);
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.ask(bob, &"put q one\n".repeat(100));
+    assert_eq!((world.ask(bob, "jobs q\n").as_str(), LISTINGS.get()), ("100 jobs\n", 1));
+    world.clog(alice, 0);
+    world.ask(alice, &format!("fill 101\n{}put q last\n", "jobs q\n".repeat(1_000)));
+    world.cut(alice);
+    world.settle();
+    assert_eq!(LISTINGS.get(), 1);
+    assert_eq!(world.ask(bob, "len q\n"), "len 101 0\n", "all else that it had sent is carried out");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod commits;
 mod deadlines;
 mod endings;
 mod flow;
+mod pacing;
 mod starts;
 mod stops;
 mod world;

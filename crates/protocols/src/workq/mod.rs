@@ -65,13 +65,18 @@ impl Workq {
             return Next::More;
         };
         let whole = end == b"\r\n";
-        let next = match block.draft {
-            _ if !whole => answer(Fault::PayloadSize, out),
-            Err(fault) => answer(fault, out),
-            Ok(draft) => Next::Command(draft.with_block(input.bytes()[..size].into())),
+        let fault = match block.draft {
+            Ok(draft) if whole => {
+                let taken = input.take(0, size);
+                input.consume(2);
+                return Next::Command(draft.with_block(taken));
+            }
+            Ok(_) => Fault::PayloadSize,
+            Err(_) if !whole => Fault::PayloadSize,
+            Err(fault) => fault,
         };
         input.consume(size + 2);
-        next
+        answer(fault, out)
     }
 }
 

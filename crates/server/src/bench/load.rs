@@ -27,8 +27,8 @@ pub struct Plan {
     pub seconds: f64,
     /// Jobs that wait in the queues all the while.
     pub backlog: u64,
-    /// Whether jobs are only put, and left there.
-    pub put_only: bool,
+    /// The first and the last thing that is done with a job.
+    pub steps: (Step, Step),
     /// How long all connections may be silent while something is unanswered.
     pub timeout: Duration,
 }
@@ -102,6 +102,8 @@ impl<'a> Load<'a> {
     pub fn new(streams: Vec<TcpStream>, scripts: &'a [Script], plan: &Plan) -> Result<Load<'a>> {
         let poll = Poll::new().context("cannot wait for sockets")?;
         let scripts = scripts.iter().cycle();
+        // Jobs that others left are not told from those of a run that broke off: the queue is not asked to be empty.
+        let greets = u64::from(plan.steps.0 == Step::Put);
         let mut connections: Vec<_> = streams
             .into_iter()
             .zip(scripts)
@@ -112,7 +114,7 @@ impl<'a> Load<'a> {
         }
         Ok(Load {
             poll,
-            phase: Phase::shared(Step::Greet, Step::Greet, vec![1; connections.len()]),
+            phase: Phase::shared(Step::Greet, Step::Greet, vec![greets; connections.len()]),
             connections,
             depth: plan.depth,
             timeout: plan.timeout,
@@ -136,8 +138,8 @@ impl<'a> Load<'a> {
         let processor_before = processor_seconds();
         let nanos = u64::try_from(Duration::from_secs_f64(plan.seconds).as_nanos()).unwrap_or(u64::MAX);
         self.go_through(Phase {
-            first: Step::Put,
-            last: if plan.put_only { Step::Put } else { Step::Finish },
+            first: plan.steps.0,
+            last: plan.steps.1,
             shares: vec![u64::MAX; self.connections.len()],
             left: plan.jobs.unwrap_or(u64::MAX),
             end: if plan.jobs.is_some() { u64::MAX } else { nanos },

@@ -17,6 +17,7 @@ use clap::Args;
 use crate::failure::Failure;
 use crate::machine;
 use crate::serve::say;
+use connection::Step;
 use load::{Load, Plan};
 use report::Report;
 use scripts::random;
@@ -41,6 +42,7 @@ Examples:
   jobyard bench beanstalkd://127.0.0.1:11300 --jobs 100000 --json
   jobyard bench --depth 64 --jobs 1000000 --backlog 10000
   jobyard bench --depth 64 --jobs 1000000 --put-only
+  jobyard bench --jobs 1000000 --take-only bench-0123456789abcdef-0
 
 Exit codes:
   0  every request was answered as it should be
@@ -90,6 +92,12 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "backlog")]
     put_only: bool,
 
+    /// Only take and finish jobs of this queue, that --put-only left there
+    ///
+    /// There must be as many as are taken, with bodies of the same size.
+    #[arg(long, value_name = "QUEUE", value_parser = queue, conflicts_with_all = ["backlog", "put_only", "queues"])]
+    take_only: Option<String>,
+
     /// How many queues the connections share
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     queues: u32,
@@ -108,6 +116,12 @@ fn seconds(text: &str) -> Result<f64, &'static str> {
     seconds.ok_or("expected 0.001 to 86400")
 }
 
+/// A name that means itself in every protocol and in JSON, as those of `--put-only` do.
+fn queue(text: &str) -> Result<String, &'static str> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if plain { Ok(text.to_owned()) } else { Err("expected letters, digits and hyphens") }
+}
+
 /// Runs it and prints what was measured.
 pub fn bench(arguments: &Arguments) -> Result<(), Failure> {
     let scripts = scripts(arguments).map_err(Failure::Usage)?;
@@ -120,7 +134,11 @@ pub fn bench(arguments: &Arguments) -> Result<(), Failure> {
         jobs: arguments.jobs,
         seconds: arguments.seconds.unwrap_or(DEFAULT_SECONDS),
         backlog: arguments.backlog,
-        put_only: arguments.put_only,
+        steps: match arguments {
+            Arguments { put_only: true, .. } => (Step::Put, Step::Put),
+            Arguments { take_only: Some(_), .. } => (Step::Take, Step::Finish),
+            _ => (Step::Put, Step::Finish),
+        },
         timeout: Duration::from_secs_f64(arguments.timeout),
     };
     let measured = Load::new(streams, &scripts, &plan)?.run(&plan)?;
@@ -154,5 +172,8 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
         "{connections} connections × {depth} requests of {body} bytes are more than 1 GiB at once"
     );
     let run = random();
+    if let Some(name) = &arguments.take_only {
+        return Ok(vec![protocol.script_for(name.clone(), run, 0, body_bytes)]);
+    }
     Ok((0..*queues).map(|queue| protocol.script(run, queue, body_bytes)).collect())
 }

@@ -74,7 +74,11 @@ impl Protocol {
 
     /// The requests of this run in one of its queues, for bodies of a size that is no less than the least.
     pub fn script(self, run: u64, queue: u32, body_bytes: usize) -> Script {
-        let name = format!("bench-{run:016x}-{queue}");
+        self.script_for(format!("bench-{run:016x}-{queue}"), run, queue, body_bytes)
+    }
+
+    /// The same in a queue of that name.
+    pub fn script_for(self, name: String, run: u64, queue: u32, body_bytes: usize) -> Script {
         let [before, after] = self.body_frame();
         let body = [before, &"x".repeat(body_bytes - self.body_bytes_min()), after].concat();
         let [greet, put, take, finish] = match self {

@@ -57,7 +57,7 @@ limits! {
     body_bytes_max: usize, 1 to LENGTH_MAX, "a job's body, or a result";
     block_bytes_max: usize, 1 to LENGTH_MAX, "the same in workq, if that is less";
     line_extra_bytes_max: usize, 1 to LENGTH_MAX, "what a line may have beside a body";
-    input_bytes_max: usize, 1 to ANY, "unfinished requests, of all clients";
+    input_bytes_max: usize, 1 to ANY, "unfinished requests of all, or 1/4 of memory";
     output_bytes_max: usize, 0 to ANY, "unread answers, before a client is not read";
     group_steps_max: usize, 0 to ANY, "commands in one masenko transaction";
     group_bytes_max: usize, 0 to ANY, "one masenko transaction";

@@ -1,4 +1,5 @@
-//! What the kernel knows of a server: whether it sleeps, how often it woke up, its processor time, its sockets.
+//! What the kernel knows of a server: whether it sleeps or was stopped, how often it woke up, its processor time, its
+//! memory, its sockets.
 
 use std::fs;
 
@@ -7,6 +8,18 @@ use super::Server;
 /// Whether none of its threads has anything to do.
 pub fn sleeps(server: &Server) -> bool {
     statuses(server).iter().all(|status| field(status, "State:").starts_with('S'))
+}
+
+/// Whether a signal has stopped all its threads.
+pub fn stopped(server: &Server) -> bool {
+    statuses(server).iter().all(|status| field(status, "State:").starts_with('T'))
+}
+
+/// The memory that it has, in bytes, and the most that it had.
+pub fn memory(server: &Server) -> (usize, usize) {
+    let status = fs::read_to_string(path(server, "status")).unwrap();
+    let bytes = |name| field(&status, name).trim_end_matches(" kB").parse::<usize>().unwrap() * 1024;
+    (bytes("VmRSS:"), bytes("VmHWM:"))
 }
 
 /// How often its threads went to sleep, or were made to.

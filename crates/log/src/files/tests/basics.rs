@@ -251,13 +251,14 @@ fn each_segment_is_read_once() {
 fn a_batch_costs_no_allocation_and_a_huge_one_is_not_kept() {
     let disk = TestDisk::new();
     let (mut log, _) = claimed(&disk, options());
-    append(&mut log, 1, 1..=3);
+    // Those that are copied, up to the longest.
+    append(&mut log, 1, 1..=100);
     let buffer = log.buffer.as_ptr();
-    append(&mut log, 1, 4..=40);
-    assert_eq!(log.buffer.as_ptr(), buffer);
-    assert_eq!(submit(&mut log, 1, 41, &vec![1; 5 * 1024 * 1024]), Completion::Durable(41));
-    assert!(log.buffer.capacity() < 1024 * 1024);
-    append(&mut log, 1, 42..=43);
+    append(&mut log, 1, 101..=200);
+    assert_eq!(submit(&mut log, 1, 201, &vec![1; 5 * 1024 * 1024]), Completion::Durable(201));
+    append(&mut log, 1, 202..=203);
+    assert_eq!(log.buffer.as_ptr(), buffer, "neither grown nor replaced");
+    assert!(log.buffer.capacity() < 1024);
 }
 
 #[test]

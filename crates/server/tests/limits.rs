@@ -1,0 +1,163 @@
+//! The limits that only the real process can show: what it takes of the machine's memory, whatever clients do.
+
+mod support;
+
+use std::io::{ErrorKind, Write};
+
+use support::process::memory;
+use support::{Directory, Peer, Server, file, text, until};
+
+const MIB: usize = 1 << 20;
+const GOQUEUE: usize = 0;
+const TAKEANUMBER: usize = 1;
+const WORKQ: usize = 2;
+const JOBCENTRE: usize = 3;
+
+fn start(more: &[&str]) -> Server {
+    let listen = ["goqueue", "takeanumber", "workq", "jobcentre"].map(|name| format!("{name}://127.0.0.1:0"));
+    let listen = listen.iter().flat_map(|address| ["--listen", address]);
+    Server::start(&listen.chain(more.iter().copied()).collect::<Vec<_>>())
+}
+
+fn connect(server: &Server, listener: usize) -> Peer {
+    Peer::connect(server.place(listener))
+}
+
+/// All that it was sent was read and looked at.
+fn settle(server: &Server) {
+    until("it sleeps", || support::process::sleeps(server));
+}
+
+#[test]
+fn a_length_of_four_gib_that_is_only_claimed_costs_nothing() {
+    let directory = Directory::new();
+    // As large as lengths can be, so that they are allowed and not refused.
+    let limits = "[limits]\nbody_bytes_max = 4294967295\nblock_bytes_max = 4294967295\ninput_bytes_max = 5000000000\n";
+    let config = file(&directory, "limits.toml", limits);
+    let server = start(&["--config", text(&config)]);
+    let before = memory(&server).0;
+    let claims: [(usize, &[u8]); 3] = [
+        (GOQUEUE, b"ADD\0q\0\0\0\0\0\0\0\0\0\xff\xff\xff\xffx"),
+        (TAKEANUMBER, b"*4\r\n$3\r\nADD\r\n$1\r\nq\r\n$1\r\n1\r\n$4294967295\r\nx"),
+        (WORKQ, b"add 6ba7b810-9dad-41d1-80b4-00c04fd43001 q 1000 60000 4294967295\r\nx"),
+    ];
+    let mut clients = Vec::new();
+    for (listener, claim) in claims {
+        for _ in 0..20 {
+            let mut client = connect(&server, listener);
+            client.stream.write_all(claim).unwrap();
+            clients.push(client);
+        }
+    }
+    settle(&server);
+    let taken = memory(&server).1 - before;
+    assert!(taken < 4 * MIB, "{taken} bytes for 60 clients");
+    for client in &clients {
+        client.stream.set_nonblocking(true).unwrap();
+        assert_eq!(client.stream.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "nothing was refused");
+    }
+    drop(clients);
+    server.stop();
+}
+
+#[test]
+fn answers_that_nobody_reads_take_their_limit_and_no_more() {
+    const CLIENTS: usize = 20;
+    const JOBS: usize = 100;
+    const BODY: usize = 1_000;
+    let server = start(&[]);
+    let mut producer = connect(&server, WORKQ);
+    for number in 0..JOBS {
+        let id = format!("6ba7b810-9dad-41d1-80b4-{number:012x}");
+        producer.send(&format!("add {id} q 1000 600000 {BODY}\r\n{}\r\n", "x".repeat(BODY)));
+        producer.expect("+OK\r\n");
+    }
+    let before = memory(&server).0;
+    let request = format!("inspect jobs q 0 {JOBS}\r\n").repeat(10_000);
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut client = connect(&server, WORKQ);
+            client.stream.set_nonblocking(true).unwrap();
+            // The kernel takes a part of it, which is enough.
+            assert!(client.stream.write(request.as_bytes()).unwrap() > 100 * request.len() / 10_000);
+            client
+        })
+        .collect();
+    settle(&server);
+    let one_answer = JOBS * (BODY + 300);
+    // Twice, because a buffer of which half was sent is kept until more is.
+    let bound = 2 * CLIENTS * (MIB + one_answer + (64 << 10));
+    let taken = memory(&server).1 - before;
+    assert!(taken > CLIENTS * MIB / 2, "{taken}: they read after all");
+    assert!(taken <= bound, "{taken} bytes were taken, and {bound} may be");
+    drop(clients);
+    server.stop();
+}
+
+/// Fills a server with this memory by one client, and returns the most that it had as a share of its limit.
+fn filled(listener: usize, max_bytes: usize, refusal: &str, mut put: impl FnMut(usize) -> String) -> f64 {
+    let server = start(&["--max-memory", &max_bytes.to_string()]);
+    let mut client = connect(&server, listener);
+    let mut number = 0;
+    let mut full = false;
+    while !full {
+        let requests: Vec<_> = (0..200).map(|index| put(number + index)).collect();
+        number += requests.len();
+        client.send(&requests.concat());
+        for _ in &requests {
+            full |= client.line() == refusal;
+        }
+        assert!(number < 10_000_000, "nothing is refused");
+    }
+    let most = memory(&server).1;
+    server.stop();
+    most as f64 / max_bytes as f64
+}
+
+const MAX: usize = 64_000_000;
+
+fn check_filled(what: &str, listener: usize, refusal: &str, put: impl FnMut(usize) -> String) {
+    let share = filled(listener, MAX, refusal, put);
+    assert!(share > 0.9, "{what}: refused at {share:.2} of --max-memory");
+    assert!(share <= 1.3, "{what}: {share:.2} of --max-memory was taken");
+}
+
+#[test]
+fn jobs_of_any_kind_take_1_3_times_the_memory_at_most() {
+    let out = "-ERR Out of memory.";
+    check_filled("small jobs", TAKEANUMBER, out, |_| "ADD q 0 x\r\n".to_owned());
+    check_filled("jobs of 100 bytes", TAKEANUMBER, out, |_| format!("ADD q 0 {}\r\n", "x".repeat(100)));
+    check_filled("jobs of 5,000 bytes", TAKEANUMBER, out, |_| format!("ADD q 0 {}\r\n", "x".repeat(5_000)));
+}
+
+#[test]
+fn jobs_with_queues_or_times_of_their_own_take_1_3_times_the_memory_at_most() {
+    let out = "-ERR Out of memory.";
+    check_filled("a queue for each", TAKEANUMBER, out, |number| format!("ADD queue-{number} 0 x\r\n"));
+    let put = |number| {
+        let id = format!("6ba7b810-9dad-41d1-80b4-{number:012x}");
+        format!("add {id} q 1000 {} 10\r\n0123456789\r\n", 600_000 + number)
+    };
+    check_filled("jobs with a TTL", WORKQ, "-SERVER-ERROR Out of memory", put);
+}
+
+#[test]
+fn unfinished_requests_take_1_3_times_the_memory_at_most() {
+    let server = start(&["--max-memory", &MAX.to_string()]);
+    let begun = format!("{{\"request\":\"put\",\"queue\":\"q\",\"job\":{{\"a\":\"{}", "x".repeat(12 * MIB));
+    let mut clients = Vec::new();
+    for _ in 0..15 {
+        let mut client = connect(&server, JOBCENTRE);
+        // The largest are told to go, which may be this one while it sends.
+        let _ = client.stream.write_all(begun.as_bytes());
+        clients.push(client);
+    }
+    settle(&server);
+    let share = memory(&server).1 as f64 / MAX as f64;
+    assert!(share <= 1.3, "{share:.2} of --max-memory was taken");
+    let mut other = connect(&server, TAKEANUMBER);
+    other.send("LEN q\r\n");
+    other.expect(":0\r\n");
+    drop(clients);
+    server.stop();
+}

@@ -1,0 +1,164 @@
+//! The process is stopped for longer than a lease or a heartbeat lasts: what clients sent before it went on counts before
+//! what fell due meanwhile.
+
+mod support;
+
+use std::time::Duration;
+
+use support::process::stopped;
+use support::{Peer, Server, Signal, until};
+
+/// Longer than any lease and heartbeat here.
+const STALL: Duration = Duration::from_secs(3);
+const WORKERS: usize = 10;
+const ANYTHING: &str = "-CLIENT-ERROR Unknown command\r\n";
+
+// Listeners by their number.
+const WORKQ: usize = 0;
+const GOQUEUE: usize = 1;
+const TAKEANUMBER: usize = 2;
+const MASENKO: usize = 3;
+
+/// A server of these four, where a reservation ends, and a silent client is cut off, after two seconds.
+fn start() -> Server {
+    let names = ["workq", "goqueue", "takeanumber", "masenko"];
+    let options = ["", "", "?lease=2s", "?heartbeat=2s"];
+    let addresses: Vec<_> = names.iter().zip(options).map(|(name, o)| format!("{name}://127.0.0.1:0{o}")).collect();
+    let arguments: Vec<_> = addresses.iter().flat_map(|address| ["--listen", address]).collect();
+    Server::start(&arguments)
+}
+
+/// Stops the server, has something done, and lets the server go on when it has stood still for long.
+fn stall(server: &mut Server, meanwhile: impl FnOnce()) {
+    server.signal(Signal::STOP);
+    until("it stands still", || stopped(server));
+    meanwhile();
+    // Who is stopped says nothing: this is the time that passes.
+    server.check_silent(STALL);
+    server.signal(Signal::CONT);
+}
+
+/// How a worker of a protocol gets a job that it may hold for two seconds, and what it finishes that with.
+struct Worker {
+    peer: Peer,
+    finish: String,
+    finished: &'static str,
+}
+
+impl Worker {
+    fn new(server: &Server, listener: usize, number: usize) -> Worker {
+        let mut peer = Peer::connect(server.place(listener));
+        let (finish, finished) = match listener {
+            WORKQ => {
+                let id = format!("6ba7b810-9dad-41d1-80b4-{number:012x}");
+                peer.send(&format!("add {id} q{number} 2000 60000 4\r\nwork\r\nlease q{number} 0\r\n"));
+                peer.expect(&format!("+OK\r\n+OK 1\r\n{id} q{number} 4\r\nwork\r\n"));
+                (format!("complete {id} 0\r\n\r\n"), "+OK\r\n")
+            }
+            GOQUEUE => {
+                let id = format!("{}\0\0\0\0\0\0\0", char::from(u8::try_from(number + 1).unwrap()));
+                peer.send(&format!("ADD\0q{number}\0\0\0\0\0\x02\0\0\0\x04\0\0\0workRESERVE\0q{number}\0\x01\0\0\0"));
+                let reserved = format!("RESERVED\0{id}\0\0\0\0\x02\0\0\0reserved\0\x04\0\0\0work");
+                peer.expect(&format!("ADDED\0{id}{reserved}"));
+                (format!("DELETE\0{id}"), "OK\0")
+            }
+            _ => {
+                peer.send(&format!("ADD q{number} 0 work\r\nRESERVE q{number}\r\n"));
+                let id = peer.line();
+                peer.expect(&format!("{id} work\r\n"));
+                (format!("DONE q{number} {}\r\n", &id[1..]), "+OK\r\n")
+            }
+        };
+        Worker { peer, finish, finished }
+    }
+}
+
+/// Clients who are about to wait for the same jobs, and would get one whose lease ends.
+fn heirs(server: &Server) -> Vec<Peer> {
+    (0..WORKERS).map(|_| Peer::connect(server.place(WORKQ))).collect()
+}
+
+fn wait_all(heirs: &mut [Peer]) {
+    for (number, heir) in heirs.iter_mut().enumerate() {
+        // Both come in one piece, so when the first is answered the second was carried out.
+        heir.send(&format!("inspect nothing\r\nlease q{number} 60000\r\n"));
+    }
+    for heir in heirs {
+        heir.expect(ANYTHING);
+    }
+}
+
+#[test]
+fn no_lease_ends_whose_holder_answered_before_the_server_went_on() {
+    for listener in [WORKQ, GOQUEUE, TAKEANUMBER] {
+        let mut server = start();
+        let mut heirs = heirs(&server);
+        let mut workers: Vec<_> = (0..WORKERS).map(|number| Worker::new(&server, listener, number)).collect();
+        wait_all(&mut heirs);
+        stall(&mut server, || {
+            for worker in &mut workers {
+                worker.peer.send(&worker.finish);
+            }
+        });
+        for worker in &mut workers {
+            worker.peer.expect(worker.finished);
+        }
+        server.signal(Signal::TERM);
+        for heir in &mut heirs {
+            assert_eq!(heir.rest(), "-TIMEOUT\r\n", "nobody else was given the job");
+        }
+        drop((workers, heirs));
+        assert_eq!(server.wait().0, Some(0));
+    }
+}
+
+#[test]
+fn a_lease_whose_holder_was_silent_ends_when_the_server_goes_on() {
+    for listener in [WORKQ, GOQUEUE, TAKEANUMBER] {
+        let mut server = start();
+        let mut heirs = heirs(&server);
+        let workers: Vec<_> = (0..WORKERS).map(|number| Worker::new(&server, listener, number)).collect();
+        wait_all(&mut heirs);
+        stall(&mut server, || {});
+        for (number, heir) in heirs.iter_mut().enumerate() {
+            assert_eq!(heir.line(), "+OK 1");
+            assert!(heir.line().ends_with(&format!(" q{number} 4")));
+            heir.expect("work\r\n");
+        }
+        drop((workers, heirs));
+        server.stop();
+    }
+}
+
+#[test]
+fn who_gave_a_sign_of_life_while_the_server_stood_still_is_not_cut_off() {
+    let mut server = start();
+    let clients = (0..WORKERS).map(|number| {
+        let mut client = Peer::connect(server.place(MASENKO));
+        client.send(&format!("PUSH {{\"name\":\"n\",\"queue\":\"q{number}\"}}\n"));
+        client.expect(&format!("OK {{\"id\":{}}}\n", number + 1));
+        client.send(&format!("FETCH {{\"queues\":[\"q{number}\"]}}\n"));
+        client.expect(&format!("OK {{\"id\":{},\"queue\":\"q{number}\",\"name\":\"n\"}}\n", number + 1));
+        client
+    });
+    let mut clients: Vec<_> = clients.collect();
+    let mut silent = Peer::connect(server.place(MASENKO));
+    silent.send("PING\n");
+    silent.expect("PONG {}\n");
+    stall(&mut server, || {
+        for (number, client) in clients.iter_mut().enumerate() {
+            // Any line is one, also one that makes no sense.
+            client.send(if number % 2 == 0 { "PING\n" } else { "nonsense\n" });
+        }
+    });
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert!(client.line().starts_with(if number % 2 == 0 { "PONG" } else { "ERR" }));
+        client.send(&format!("ACK {{\"id\":{}}}\n", number + 1));
+    }
+    for client in &mut clients {
+        client.expect("OK {}\n");
+    }
+    assert_eq!(silent.rest(), "ERR {\"msg\":\"no heartbeat\"}\n");
+    drop(clients);
+    server.stop();
+}
