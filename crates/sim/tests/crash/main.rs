@@ -30,7 +30,7 @@ fn long() -> bool {
 
 /// Everything if the long tests were asked for, else a fixed tenth.
 fn share() -> Share {
-    if long() { Share { places: 1, seeds: 8, again: 16 } } else { Share { places: 10, seeds: 3, again: 64 } }
+    if long() { Share { places: 1, seeds: 8, again: 6 } } else { Share { places: 10, seeds: 3, again: 64 } }
 }
 
 /// A server that was started once for each of these ways to end, and did its share of so many commands each time. The

@@ -7,6 +7,7 @@ use jobyard_log::{Batch, Claim, Completion, FileLog, Log, Moment, Options, Posit
 use jobyard_sim::disk::SimDisk;
 
 use crate::truth::digest;
+use crate::world::for_one_start;
 
 /// A log that was opened again, and the engine made from it.
 pub struct Recovered {
@@ -26,7 +27,7 @@ pub fn recover(disk: SimDisk, options: &Options) -> Result<Recovered, String> {
 }
 
 fn open(disk: SimDisk, options: &Options) -> Result<Recovered, String> {
-    let mut log = FileLog::open(disk.clone(), options.clone());
+    let mut log = FileLog::open(disk.clone(), for_one_start(options));
     let claim = log.claim(0).map_err(|error| format!("the claim failed: {error}"))?;
     let mut engine = Engine::new(Limits::default(), claim.epoch, 1);
     let history = if claim.first > 1 { History::Rest } else { History::Whole };

@@ -1,6 +1,6 @@
 //! A server on a simulated disk and its connections: no more than a broker needs to be driven.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -46,6 +46,13 @@ pub fn options(segment_bytes: u64, sync: SyncMode) -> Options {
     Options { segment_bytes, sync, ..Options::new(SALT) }
 }
 
+/// These options for one start: each has a number of its own.
+pub fn for_one_start(options: &Options) -> Options {
+    thread_local!(static STARTS: Cell<u64> = const { Cell::new(0) });
+    STARTS.set(STARTS.get() + 1);
+    Options { salt_for_new: SALT ^ STARTS.get() << 8, ..options.clone() }
+}
+
 /// A server and its connections.
 pub struct World {
     pub clock: Clock,
@@ -89,7 +96,7 @@ impl World {
 
     /// Starts the server on what the disk holds.
     pub fn start(&mut self) -> Result<(), String> {
-        let log = FileLog::open(self.disk.clone(), self.options.clone());
+        let log = FileLog::open(self.disk.clone(), for_one_start(&self.options));
         let recorder = Recorder::new(log, self.options.sync, Rc::clone(&self.notes));
         let broker = Broker::open(config(), recorder, self.clock).map_err(|error| error.to_string())?;
         self.broker = Some(Box::new(broker));
