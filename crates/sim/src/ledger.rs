@@ -270,14 +270,17 @@ impl Ledger {
                 ended.turn, asked.turn
             ));
         }
+        // What it waits for may have sent it to its dead queue, where it is ready.
+        let is_dead = job.put.dead_queue.is_some() && !self.blockers(entry).is_empty();
         if let Some(delay_s) = job.put.delay_s
             && !self.dates_lost
+            && !is_dead
             && at_ms + 999 < job.asked.at_ms + u64::from(delay_s) * 1_000
         {
             return Err(format!("job {entry} came before its date"));
         }
         for blocker in self.blockers(entry) {
-            if self.must_be_there(blocker) {
+            if self.must_be_there(blocker) && !is_dead {
                 return Err(format!("job {entry} came before job {blocker}, which blocks it, had ended"));
             }
         }
