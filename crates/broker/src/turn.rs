@@ -184,8 +184,11 @@ impl<L: Log> Broker<L> {
         if self.engine.records().is_empty() && !self.commit.clocks_untold(at) {
             return;
         }
+        let begins_segment = self.begins_segment();
         self.commit.submit(Batch { at, payload: self.engine.records() });
-        self.follow_segments();
+        if begins_segment {
+            self.follow_segment();
+        }
         self.engine.clear_records();
         self.commit.poll();
     }

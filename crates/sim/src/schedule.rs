@@ -91,7 +91,7 @@ impl Schedule {
         let random = &mut random;
         // Each schedule leaves out much, so that what it does it does often.
         let lateness = if below(random, 4) == 0 { 1 + u32::try_from(below(random, 3)).unwrap_or(0) } else { 0 };
-        let segment_bytes = if lateness > 0 { 1 << 20 } else { [16 << 10, 24 << 10, 64 << 10][below(random, 3)] };
+        let segment_bytes = [16 << 10, 24 << 10, 64 << 10, 1 << 20][below(random, 4)];
         let sync = match below(random, 6) {
             0 => SyncMode::Interval(50 + below(random, 400) as u64),
             1 => SyncMode::Never,
