@@ -247,8 +247,13 @@ impl<L: Log> Broker<L> {
         if self.stop == Stop::Over {
             return Sleep::Forever;
         }
-        let busy = !self.clients.queue.is_empty() || self.commit.in_flight();
-        if busy || self.recovery.is_some() || self.compaction_due() {
+        let wakes = self.commit.wakes();
+        if wakes && (self.starting() || self.waits_for_log()) {
+            return Sleep::Forever;
+        }
+        // What waits for the batch in flight is done when that is known.
+        let pending = || self.commit.in_flight() || self.recovery.is_some() || self.compaction_due();
+        if !self.clients.queue.is_empty() || !wakes && pending() {
             return Sleep::No;
         }
         let now = self.now;

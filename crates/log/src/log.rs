@@ -169,6 +169,11 @@ pub trait Log {
     /// What became of the batch in flight, once that is known; then none is in flight.
     fn completed(&mut self) -> Option<Completion>;
 
+    /// Whether the caller is woken when that is known; else it has to ask again and again.
+    fn wakes(&self) -> bool {
+        false
+    }
+
     /// Batches before this position are needed no more.
     fn truncate_before(&mut self, position: Position);
 

@@ -16,7 +16,7 @@ use jobyard_protocols::{ANY, Options as ListenerOptions, PROTOCOLS, find};
 use crate::clients::{Fate, SPEAKERS};
 use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
-use crate::world::{Setup, World, Wrong};
+use crate::world::{Lateness, Setup, World, Wrong};
 use expected::{ANSWERS, RECORDS};
 pub use faults::FAULTS;
 use faults::Faults;
@@ -90,7 +90,12 @@ impl Schedule {
         let mut random = seed;
         let random = &mut random;
         // Each schedule leaves out much, so that what it does it does often.
-        let lateness = if below(random, 4) == 0 { 1 + u32::try_from(below(random, 3)).unwrap_or(0) } else { 0 };
+        let late = 1 + u32::try_from(below(random, 3)).unwrap_or(0);
+        let lateness = match below(random, 6) {
+            0 => Lateness::Polls(late),
+            1 => Lateness::Sleeps(late),
+            _ => Lateness::None,
+        };
         let segment_bytes = [16 << 10, 24 << 10, 64 << 10, 1 << 20][below(random, 4)];
         let sync = match below(random, 6) {
             0 => SyncMode::Interval(50 + below(random, 400) as u64),

@@ -29,11 +29,28 @@ impl Seen {
     }
 }
 
+/// When batches reach the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lateness {
+    /// At once.
+    None,
+    /// After it was asked so many times what became of them.
+    Polls(u32),
+    /// After the server has slept so many times; then it is woken.
+    Sleeps(u32),
+}
+
+impl Lateness {
+    fn wakes(self) -> bool {
+        matches!(self, Lateness::Sleeps(_))
+    }
+}
+
 /// The log.
 #[derive(Debug)]
 pub struct Late {
     log: FileLog<SimDisk>,
-    lateness: u32,
+    lateness: Lateness,
     waiting: Option<Waiting>,
     seen: Seen,
 }
@@ -45,7 +62,8 @@ struct Waiting {
     position: Position,
     at: Moment,
     payload: Vec<u8>,
-    polls_left: u32,
+    /// After so many polls, or sleeps, it will.
+    left: u32,
     /// What is known of the log meanwhile.
     extent: Extent,
     /// Up to where the log was told to let go of its beginning.
@@ -57,8 +75,15 @@ struct Waiting {
 impl Late {
     /// Over this log.
     #[must_use]
-    pub fn new(log: FileLog<SimDisk>, lateness: u32, seen: Seen) -> Self {
+    pub fn new(log: FileLog<SimDisk>, lateness: Lateness, seen: Seen) -> Self {
         Late { log, lateness, waiting: None, seen }
+    }
+
+    /// The server sleeps. Whether that lets a batch get on, of which it is woken in the end.
+    pub fn server_sleeps(&mut self) -> bool {
+        let Some(waiting) = self.waiting.as_mut().filter(|_| self.lateness.wakes()) else { return false };
+        waiting.left = waiting.left.saturating_sub(1);
+        true
     }
 
     /// The batch reaches the log. Whether it begins a segment must be as it was foretold.
@@ -88,15 +113,17 @@ impl Log for Late {
 
     fn submit(&mut self, epoch: u64, expected_position: Position, batch: Batch<'_>) {
         self.seen.note(batch.payload);
-        if self.lateness == 0 {
-            return self.append(epoch, expected_position, batch);
-        }
+        let left = match self.lateness {
+            Lateness::None => return self.append(epoch, expected_position, batch),
+            Lateness::Polls(polls) => polls,
+            Lateness::Sleeps(sleeps) => sleeps,
+        };
         self.waiting = Some(Waiting {
             epoch,
             position: expected_position,
             at: batch.at,
             payload: batch.payload.to_vec(),
-            polls_left: self.lateness,
+            left,
             extent: self.log.extent().less(batch.payload.len()),
             truncate_before: None,
             tend_ms: None,
@@ -105,8 +132,8 @@ impl Log for Late {
 
     fn completed(&mut self) -> Option<Completion> {
         let Some(waiting) = &mut self.waiting else { return self.log.completed() };
-        if waiting.polls_left > 0 {
-            waiting.polls_left -= 1;
+        if waiting.left > 0 {
+            waiting.left -= u32::from(!self.lateness.wakes());
             return None;
         }
         let Waiting { epoch, position, at, payload, extent, truncate_before, tend_ms, .. } = self.waiting.take()?;
@@ -124,6 +151,10 @@ impl Log for Late {
             self.log.tend(engine_ms);
         }
         completion
+    }
+
+    fn wakes(&self) -> bool {
+        self.lateness.wakes()
     }
 
     fn truncate_before(&mut self, position: Position) {
