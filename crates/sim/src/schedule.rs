@@ -90,10 +90,8 @@ impl Schedule {
         let mut random = seed;
         let random = &mut random;
         // Each schedule leaves out much, so that what it does it does often.
-        let late = 1 + u32::try_from(below(random, 3)).unwrap_or(0);
-        let lateness = match below(random, 6) {
-            0 => Lateness::Polls(late),
-            1 => Lateness::Sleeps(late),
+        let lateness = match below(random, 4) {
+            0 => [Lateness::Polls, Lateness::Sleeps].map(|late| [1, 2, 3].map(late)).as_flattened()[below(random, 6)],
             _ => Lateness::None,
         };
         let segment_bytes = [16 << 10, 24 << 10, 64 << 10, 1 << 20][below(random, 4)];
