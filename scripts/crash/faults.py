@@ -101,7 +101,8 @@ class Chaos:
         # Now and then the log is written anew, in segments of another size.
         if draw.random() < 0.2:
             self.segment_size = draw.choice(SEGMENT_SIZES)
-        options = ["--data", str(self.data), "--fsync", fsync, "--segment-size", self.segment_size]
+        commit = draw.choice(["loop", "thread"])
+        options = ["--data", str(self.data), "--fsync", fsync, "--commit", commit, "--segment-size", self.segment_size]
         # What the ledger takes for granted of leases.
         return [*options, "--drain-timeout", f"{DRAIN_SECONDS}s", "--default-lease", "10m"]
 

@@ -80,6 +80,11 @@ impl<L: Log> Commit<L> {
         self.submitted > self.durable && self.failure.is_none()
     }
 
+    /// Whether nothing need be done about the batch in flight until its outcome wakes the broker.
+    pub(crate) fn wakes(&self) -> bool {
+        self.in_flight() && self.log.wakes()
+    }
+
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }

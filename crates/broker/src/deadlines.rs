@@ -37,7 +37,7 @@ impl<L: Log> Broker<L> {
     /// Does what fell due, in order of time; at one moment the engine's answers come first, and count as a sign of life.
     pub(crate) fn pass_deadlines(&mut self, unread: bool) {
         // Before the log has been read back nobody knows what time it is, nor what there is to fall due.
-        if self.recovery.is_some() {
+        if self.recovery.is_some() || self.waits_for_log() {
             return;
         }
         // Who is still in the queue has sent something that this turn had no room for.

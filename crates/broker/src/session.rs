@@ -71,7 +71,17 @@ impl<L: Log> Broker<L> {
 
     /// Whether this turn has done as much as one should, so that nobody waits for long because of what others ask.
     pub(crate) fn turn_is_full(&self) -> bool {
-        self.turn_work >= TURN_WORK_MAX || self.engine.records().len() >= self.batch_bytes_max()
+        self.turn_work >= TURN_WORK_MAX || self.batch_is_full()
+    }
+
+    /// Whether as much was decided as one batch should hold.
+    fn batch_is_full(&self) -> bool {
+        self.engine.records().len() >= self.batch_bytes_max()
+    }
+
+    /// Whether nothing more may be decided before the batch in flight is durable: the next one is full.
+    pub(crate) fn waits_for_log(&self) -> bool {
+        self.commit.in_flight() && self.batch_is_full()
     }
 
     /// There is no whole request left. If none can follow, the session is over.

@@ -130,14 +130,16 @@ impl<L: Log> Broker<L> {
         }
     }
 
-    /// A batch was submitted: if it began a segment, so do its records a stretch.
-    pub(crate) fn follow_segments(&mut self) {
-        let extent = self.commit.log.extent();
+    /// Whether the records that are about to be submitted will begin a segment. It has to be known before: the log may tell
+    /// much later what it did.
+    pub(crate) fn begins_segment(&self) -> bool {
+        self.commit.log.extent().begins_segment(self.engine.records().len())
+    }
+
+    /// A batch was submitted that begins a segment: so do its records a stretch.
+    pub(crate) fn follow_segment(&mut self) {
         let submitted = self.commit.submitted();
-        if extent.segment_bytes > 0
-            && extent.newest_from == submitted
-            && self.stretches.starts.back() != Some(&submitted)
-        {
+        if self.stretches.starts.back() != Some(&submitted) {
             self.stretches.begin(submitted, &mut self.engine);
         }
     }
@@ -150,16 +152,7 @@ mod tests {
     const SEGMENT: u64 = 1_000_000;
 
     fn extent(bytes: u64, short: bool, room: u64) -> Extent {
-        Extent {
-            bytes,
-            oldest_bytes: SEGMENT,
-            segment_bytes: SEGMENT,
-            newest_from: 1,
-            short,
-            room,
-            rest: room,
-            spares: 0,
-        }
+        Extent { bytes, oldest_bytes: SEGMENT, segment_bytes: SEGMENT, short, room, rest: room, spares: 0 }
     }
 
     fn oldest(live_bytes: u64) -> Oldest {

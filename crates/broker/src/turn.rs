@@ -184,8 +184,11 @@ impl<L: Log> Broker<L> {
         if self.engine.records().is_empty() && !self.commit.clocks_untold(at) {
             return;
         }
+        let begins_segment = self.begins_segment();
         self.commit.submit(Batch { at, payload: self.engine.records() });
-        self.follow_segments();
+        if begins_segment {
+            self.follow_segment();
+        }
         self.engine.clear_records();
         self.commit.poll();
     }
@@ -250,8 +253,13 @@ impl<L: Log> Broker<L> {
         if self.stop == Stop::Over {
             return Sleep::Forever;
         }
-        let busy = !self.clients.queue.is_empty() || self.commit.in_flight();
-        if busy || self.recovery.is_some() || self.compaction_due() {
+        let wakes = self.commit.wakes();
+        if wakes && (self.starting() || self.waits_for_log()) {
+            return Sleep::Forever;
+        }
+        // What waits for the batch in flight is done when that is known.
+        let pending = || self.commit.in_flight() || self.recovery.is_some() || self.compaction_due();
+        if !self.clients.queue.is_empty() || !wakes && pending() {
             return Sleep::No;
         }
         let now = self.now;

@@ -175,6 +175,11 @@ impl<D: Disk> FileLog<D> {
         &self.disk
     }
 
+    /// The position at which the newest segment begins; 0 before the log is claimed.
+    pub fn newest_from(&self) -> Position {
+        self.held.as_ref().map_or(0, |held| held.newest().header.first)
+    }
+
     /// Says of damage how much cannot be read in all of the log, not only at this place.
     fn with_loss(&mut self, mut error: LogError) -> LogError {
         if let LogError::Damaged { loss, .. } = &mut error
@@ -347,16 +352,7 @@ impl<D: Disk> Log for FileLog<D> {
         // Frames alone are counted: what a segment's header takes can never be let go of by writing less.
         let segment_bytes = self.spares.capacity();
         let Some(held) = &self.held else {
-            return Extent {
-                bytes: 0,
-                oldest_bytes: 0,
-                segment_bytes,
-                newest_from: 0,
-                short: false,
-                room: 0,
-                rest: 0,
-                spares: 0,
-            };
+            return Extent { bytes: 0, oldest_bytes: 0, segment_bytes, short: false, room: 0, rest: 0, spares: 0 };
         };
         let newest = held.newest();
         let rest = newest.bytes.saturating_sub(newest.used);
@@ -364,7 +360,6 @@ impl<D: Disk> Log for FileLog<D> {
             bytes: held.older_bytes + newest.frames_bytes(),
             oldest_bytes: held.segments.front().map_or(0, Segment::frames_bytes),
             segment_bytes,
-            newest_from: newest.header.first,
             short: self.spares.short(),
             room: rest + self.spares.room(),
             rest,

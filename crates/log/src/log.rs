@@ -1,6 +1,7 @@
 //! The seam: what the broker asks of a log, wherever it is kept.
 
 use crate::error::LogError;
+use crate::frame::FRAME_HEADER_BYTES;
 
 /// Where a batch stands in the log: counted from 1, without gaps. 0 is before the first.
 pub type Position = u64;
@@ -77,8 +78,6 @@ pub struct Extent {
     pub oldest_bytes: u64,
     /// In what portions [`Log::truncate_before`] can let go of it; 0 if the log needs no compaction.
     pub segment_bytes: u64,
-    /// The position at which the newest segment begins.
-    pub newest_from: Position,
     /// Whether no more room could be found when it was last looked for. As long as it was, there is room for a batch of a
     /// segment's length at any time.
     pub short: bool,
@@ -97,12 +96,47 @@ impl Extent {
         bytes: 0,
         oldest_bytes: 0,
         segment_bytes: 0,
-        newest_from: 0,
         short: false,
         room: u64::MAX,
         rest: u64::MAX,
         spares: u64::MAX,
     };
+
+    /// Whether a batch with so long a payload, submitted now, is the first of a segment: it does not fit into what is left
+    /// of the newest, or nothing is in that one yet.
+    #[must_use]
+    pub fn begins_segment(&self, payload_bytes: usize) -> bool {
+        self.segment_bytes > 0 && (self.rolls(payload_bytes) || self.rest >= self.segment_bytes)
+    }
+
+    /// What is known of the log while such a batch is in flight: no more room than there will be when it is durable.
+    #[must_use]
+    pub fn less(self, payload_bytes: usize) -> Extent {
+        if self.segment_bytes == 0 {
+            return self;
+        }
+        let frame_bytes = frame_bytes(payload_bytes);
+        let (lost, rest, spares) = if self.rolls(payload_bytes) {
+            (self.rest, self.segment_bytes, self.spares.saturating_sub(1))
+        } else {
+            (0, self.rest, self.spares)
+        };
+        Extent {
+            bytes: self.bytes.saturating_add(frame_bytes),
+            room: self.room.saturating_sub(lost).saturating_sub(frame_bytes),
+            rest: rest.saturating_sub(frame_bytes),
+            spares,
+            ..self
+        }
+    }
+
+    fn rolls(&self, payload_bytes: usize) -> bool {
+        frame_bytes(payload_bytes) > self.rest
+    }
+}
+
+fn frame_bytes(payload_bytes: usize) -> u64 {
+    (FRAME_HEADER_BYTES as u64).saturating_add(payload_bytes as u64)
 }
 
 /// One machine's, or many machines', memory of what was decided.
@@ -135,6 +169,11 @@ pub trait Log {
     /// What became of the batch in flight, once that is known; then none is in flight.
     fn completed(&mut self) -> Option<Completion>;
 
+    /// Whether the caller is woken when that is known; else it has to ask again and again.
+    fn wakes(&self) -> bool {
+        false
+    }
+
     /// Batches before this position are needed no more.
     fn truncate_before(&mut self, position: Position);
 
@@ -159,5 +198,43 @@ pub trait Log {
     /// What went wrong, in words, if something did.
     fn trouble(&self) -> Option<String> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEWEST: Extent = Extent {
+        bytes: 5_000,
+        oldest_bytes: 1_000,
+        segment_bytes: 1_000,
+        short: true,
+        room: 2_300,
+        rest: 300,
+        spares: 3,
+    };
+
+    fn payload(frame_bytes: usize) -> usize {
+        frame_bytes - FRAME_HEADER_BYTES
+    }
+
+    #[test]
+    fn a_segment_begins_with_what_has_no_room_in_the_last_or_is_the_first_in_it() {
+        assert!(!NEWEST.begins_segment(payload(300)));
+        assert!(NEWEST.begins_segment(payload(301)));
+        let empty = Extent { rest: 1_000, ..NEWEST };
+        assert!(empty.begins_segment(payload(100)));
+        assert!(!Extent { rest: 999, ..NEWEST }.begins_segment(payload(100)));
+        assert!(!Extent::BOUNDLESS.begins_segment(usize::MAX));
+    }
+
+    #[test]
+    fn a_batch_in_flight_takes_its_room_and_what_it_leaves_unused() {
+        let fits = NEWEST.less(payload(300));
+        assert_eq!(fits, Extent { bytes: 5_300, room: 2_000, rest: 0, ..NEWEST });
+        let rolls = NEWEST.less(payload(301));
+        assert_eq!(rolls, Extent { bytes: 5_301, room: 1_699, rest: 699, spares: 2, ..NEWEST });
+        assert_eq!(Extent::BOUNDLESS.less(payload(1_000)), Extent::BOUNDLESS);
     }
 }

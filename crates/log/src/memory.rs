@@ -182,7 +182,9 @@ impl Log for MemoryLog {
 
     fn extent(&self) -> Extent {
         if self.full {
-            Extent { segment_bytes: LAST_BYTES, short: true, room: LAST_BYTES + LAST_BYTES / 2, ..Extent::BOUNDLESS }
+            // Half of the newest segment and one more, if it had any.
+            let (rest, room) = (LAST_BYTES / 2, LAST_BYTES + LAST_BYTES / 2);
+            Extent { segment_bytes: LAST_BYTES, short: true, room, rest, ..Extent::BOUNDLESS }
         } else {
             Extent::BOUNDLESS
         }

@@ -1,5 +1,6 @@
 //! The settings. Flags win over `JOBYARD_*` variables, these over the TOML file, this over the defaults.
 
+mod commit;
 mod fsync;
 mod fuzz;
 mod layer;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use jobyard_engine::Limits;
 
+pub use commit::Commit;
 pub use fsync::Fsync;
 pub use fuzz::check_settings;
 pub use layer::Layer;
@@ -39,6 +41,8 @@ pub struct Config {
     pub storage: Storage,
     /// When what is written is synced.
     pub fsync: Fsync,
+    /// Who appends to the log.
+    pub commit: Commit,
     /// How large the log's files are.
     pub segment_bytes: u64,
     /// How long connections may take to end when the server stops.
@@ -121,6 +125,7 @@ fn resolve(layer: Layer) -> Result<Config> {
         insecure_public: layer.insecure_public.unwrap_or(false),
         storage,
         fsync: layer.fsync.unwrap_or(Fsync::Always),
+        commit: layer.commit.unwrap_or(Commit::Loop),
         segment_bytes: check_segment_size(layer.segment_size.unwrap_or(DEFAULT_SEGMENT_SIZE))?,
         drain_timeout_ms: layer.drain_timeout.map_or(5_000, |time| time.0),
         limits,
@@ -214,6 +219,18 @@ mod tests {
             let error = refused(&[("JOBYARD_SEGMENT_SIZE", size)], None);
             assert!(error.ends_with("it must be 64KiB to 1GiB"), "{error}");
         }
+    }
+
+    #[test]
+    fn who_appends_to_the_log_is_said_alike_everywhere() {
+        let commit = |flags, variables: &[_], file| loaded(flags, variables, file).unwrap().commit;
+        let (file, variables) = (Some("commit = 'thread'"), [("JOBYARD_COMMIT", "loop")]);
+        assert_eq!(commit(Layer::default(), &[], None), Commit::Loop);
+        assert_eq!(commit(Layer::default(), &[], file), Commit::Thread);
+        assert_eq!(commit(Layer::default(), &variables, file), Commit::Loop);
+        let flags = Layer { commit: Some(Commit::Thread), ..Layer::default() };
+        assert_eq!(commit(flags, &variables, None), Commit::Thread);
+        assert_eq!(refused(&[("JOBYARD_COMMIT", "both")], None), "JOBYARD_COMMIT: 'both' is none of loop, thread");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod bench;
 mod bind;
 mod cli;
 mod clock;
+mod commit_thread;
 mod config;
 mod disk;
 mod failure;

@@ -8,16 +8,18 @@ use anyhow::{Context, Result, anyhow};
 use jobyard_broker::{Broker, Config as BrokerConfig, Listening};
 use jobyard_engine::Limits;
 use jobyard_log::{Discard, FileLog, Log, LogError, Options as LogOptions, ReadDisk, Reader, SyncMode};
+use mio::Waker;
 
 use crate::bind::{Bound, bind};
 use crate::cli::{ClockSource, Serve};
 use crate::clock::{RealTime, Time};
-use crate::config::{self, Config, Fsync, Storage};
+use crate::commit_thread::ThreadLog;
+use crate::config::{self, Commit, Config, Fsync, Storage};
 use crate::disk::OsDisk;
 use crate::failure::Failure;
 use crate::log_tools::salvage::{Salvaged, salvage, with_advice};
 use crate::logging::LogLevel;
-use crate::net::{Net, SIGNALS};
+use crate::net::{Net, SIGNALS, WAKER};
 use crate::run::Server;
 use crate::signals::Signals;
 use crate::{logging, machine, manual};
@@ -58,7 +60,7 @@ pub fn bind_all(config: &Config) -> Result<Vec<Bound>, Failure> {
 
 fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Failure> {
     match &config.storage {
-        Storage::Memory => run_on(config, bound, Discard::default(), None)?,
+        Storage::Memory => run_on(config, bound, |_| Ok(Discard::default()), None)?,
         Storage::Data(directory) => {
             let mut disk = OsDisk::open(directory)?;
             let options = log_options(config);
@@ -76,7 +78,11 @@ fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Failure
                 }
             }
             let log = FileLog::open(disk, options);
-            let ran = run_on(config, bound, log, found).map_err(|error| with_advice(error, directory));
+            let ran = match config.commit {
+                Commit::Loop => run_on(config, bound, |_| Ok(log), found),
+                Commit::Thread => run_on(config, bound, |net| in_thread(log, net), found),
+            };
+            let ran = ran.map_err(|error| with_advice(error, directory));
             ran.with_context(|| with_data_in(directory))?;
         }
     }
@@ -99,14 +105,27 @@ fn with_data_in(directory: &Path) -> String {
     format!("with the data in {}", directory.display())
 }
 
-/// Runs with this log. If it can be used, `found` is told.
-fn run_on(config: &Config, bound: Vec<Bound>, log: impl Log, found: Option<String>) -> Result<()> {
+/// Lets another thread append to this log, which wakes the loop when it has.
+fn in_thread<L: Log + Send + 'static>(log: L, net: &Net) -> Result<ThreadLog<L>> {
+    let waker = Waker::new(net.registry(), WAKER).context("cannot wait for another thread")?;
+    // What it wakes for is looked at in every turn: that it cannot be woken once more means that it will be.
+    ThreadLog::new(log, move || _ = waker.wake()).context("cannot start a thread")
+}
+
+/// Runs with the log that `open` gives. If it can be used, `found` is told.
+fn run_on<L: Log>(
+    config: &Config,
+    bound: Vec<Bound>,
+    open: impl FnOnce(&Net) -> Result<L>,
+    found: Option<String>,
+) -> Result<()> {
     let time = RealTime::new();
     let announcement = announcement(config, &bound);
     let broker_config = broker_config(config, &bound, random_seed());
     let net = Net::new(bound, config.limits.turn_bytes_max).context("cannot wait for sockets")?;
     // Before the log is opened, which may take a while.
     let signals = Signals::register(net.registry(), SIGNALS)?;
+    let log = open(&net)?;
     let broker = Broker::begin(broker_config, log, time.now()).context("cannot start")?;
     if let Some(found) = found {
         tracing::info!("{found}");

@@ -29,15 +29,22 @@ fn check_kept(data: &Path, acknowledged: u32) {
     server.stop();
 }
 
+/// Whoever appends to the log, the same must hold.
+const COMMITS: [&str; 2] = ["loop", "thread"];
+
 /// The server ends at the `nth` of these calls, and from then on all of them fail.
 fn check_fault(call: &str, fault: &str, nth: u32) {
-    let what = format!("{call} {fault} from the {nth}th on");
+    COMMITS.iter().for_each(|commit| check_fault_with(commit, call, fault, nth));
+}
+
+fn check_fault_with(commit: &str, call: &str, fault: &str, nth: u32) {
+    let what = format!("--commit {commit}, {call} {fault} from the {nth}th on");
     let directory = Directory::new();
     let data = directory.join("data");
     serve(&data).stop();
     let inject = format!("inject={call}:{fault}:when={nth}+");
     let trace = format!("trace={call}");
-    let arguments = serving(&data, &[]);
+    let arguments = serving(&data, &["--commit", commit]);
     let mut acknowledged = 0;
     let ended = match Server::attempt(&mut jobyard_under_strace(&trace_in(&directory), &[&trace, &inject], &arguments))
     {
@@ -93,12 +100,12 @@ fn a_sync_of_the_directory_that_fails_ends_the_server() {
     check_fault("fsync", "error=EIO", 1);
 }
 
-/// Runs a server with one client that puts so many jobs, one after the other; the calls that its main thread made.
-fn traced(fsync: &str, jobs: u32) -> Vec<Call> {
+/// Runs a server with one client that puts so many jobs, one after the other; the calls that were made to answer it.
+fn traced(commit: &str, fsync: &str, jobs: u32) -> Vec<Call> {
     let directory = Directory::new();
     let data = directory.join("data");
     let trace = trace_in(&directory);
-    let arguments = serving(&data, &["--fsync", fsync]);
+    let arguments = serving(&data, &["--fsync", fsync, "--commit", commit]);
     let server = Server::spawn(&mut jobyard_under_strace(
         &trace,
         &["trace=pwrite64,fdatasync,write,writev,sendto,sendmsg"],
@@ -111,21 +118,30 @@ fn traced(fsync: &str, jobs: u32) -> Vec<Call> {
     let pid = server.pid().as_raw_nonzero().to_string();
     server.stop();
     let mut calls = calls(&trace, &pid);
-    calls.retain(|call| call.thread == pid);
+    // What another thread makes ahead of need is none of it until it has the name of a segment.
+    calls.retain(|call| is_segment(call) || call.thread == pid);
+    assert_eq!(calls.iter().all(|call| call.thread == pid), commit == "loop");
     calls
 }
 
-/// How many answers left while something that was written to a segment was not synced, and how many left at all.
+fn is_segment(call: &Call) -> bool {
+    call.target.ends_with(".log")
+}
+
+/// How many answers left while something that was written to a segment was not synced, or before there were as many syncs as
+/// answers; and how many left at all.
 fn answers(calls: &[Call]) -> (usize, usize) {
-    let (mut unsynced, mut early, mut all) = (false, 0, 0);
+    let (mut unsynced, mut syncs, mut early, mut all) = (false, 0, 0, 0);
     for call in calls {
-        let is_segment = call.target.ends_with(".log");
         match call.name.as_str() {
-            "pwrite64" if is_segment => unsynced = true,
-            "fdatasync" if is_segment && call.outcome == "0" => unsynced = false,
+            "pwrite64" if is_segment(call) => unsynced = true,
+            "fdatasync" if is_segment(call) && call.outcome == "0" => {
+                syncs += 1;
+                unsynced = false;
+            }
             "write" | "writev" | "sendto" | "sendmsg" if call.target.starts_with("TCP:") => {
                 all += 1;
-                early += usize::from(unsynced);
+                early += usize::from(unsynced || syncs < all);
             }
             _ => {}
         }
@@ -136,20 +152,23 @@ fn answers(calls: &[Call]) -> (usize, usize) {
 #[test]
 fn no_answer_leaves_before_what_it_depends_on_is_synced() {
     let jobs = 300;
-    let calls = traced("always", jobs);
-    let (early, all) = answers(&calls);
-    assert_eq!((early, all), (0, jobs as usize));
-    let synced = calls.iter().filter(|call| call.name == "fdatasync").count();
-    assert!(synced >= jobs as usize, "{synced} syncs for {jobs} answers");
+    for commit in COMMITS {
+        let calls = traced(commit, "always", jobs);
+        assert_eq!(answers(&calls), (0, jobs as usize), "{commit}");
+        let synced = calls.iter().filter(|call| call.name == "fdatasync").count();
+        assert!(synced >= jobs as usize, "{commit}: {synced} syncs for {jobs} answers");
+    }
 }
 
 #[test]
 fn with_interval_and_never_answers_leave_at_once() {
     // This also shows that the test above can fail.
-    for fsync in ["interval", "never"] {
-        let (early, all) = answers(&traced(fsync, 50));
-        assert_eq!(all, 50, "{fsync}");
-        assert!(early > 0, "{fsync}");
+    for commit in COMMITS {
+        for fsync in ["interval", "never"] {
+            let (early, all) = answers(&traced(commit, fsync, 50));
+            assert_eq!(all, 50, "{commit}, {fsync}");
+            assert!(early > 0, "{commit}, {fsync}");
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use jobyard_protocols::{ANY, Options as ListenerOptions, PROTOCOLS, find};
 use crate::clients::{Fate, SPEAKERS};
 use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
-use crate::world::{Setup, World, Wrong};
+use crate::world::{Lateness, Setup, World, Wrong};
 use expected::{ANSWERS, RECORDS};
 pub use faults::FAULTS;
 use faults::Faults;
@@ -90,7 +90,10 @@ impl Schedule {
         let mut random = seed;
         let random = &mut random;
         // Each schedule leaves out much, so that what it does it does often.
-        let lateness = if below(random, 4) == 0 { 1 + u32::try_from(below(random, 3)).unwrap_or(0) } else { 0 };
+        let lateness = match below(random, 4) {
+            0 => [Lateness::Polls, Lateness::Sleeps].map(|late| [1, 2, 3].map(late)).as_flattened()[below(random, 6)],
+            _ => Lateness::None,
+        };
         let sync = match below(random, 6) {
             0 => SyncMode::Interval(50 + below(random, 400) as u64),
             1 => SyncMode::Never,
@@ -98,11 +101,10 @@ impl Schedule {
         };
         let faults = Faults::draw(random, sync);
         // A disk that fills up is to be full to the last of its reserve.
-        let segment_bytes = match below(random, 3) {
-            _ if lateness > 0 => 1 << 20,
+        let segment_bytes = match below(random, 4) {
             0 if faults.full => 8 << 10,
             _ if faults.full => 6 << 10,
-            kind => [16 << 10, 24 << 10, 64 << 10][kind],
+            kind => [16 << 10, 24 << 10, 64 << 10, 1 << 20][kind],
         };
         let log = Options { segment_bytes, sync, ..Options::new(splitmix(random) | 1) };
         let setup = Setup { config: config(splitmix(random)), log, lateness };

@@ -12,7 +12,7 @@ use jobyard_log::{FileLog, Options};
 
 use crate::disk::{Crash, Fault, SimDisk};
 use crate::random::splitmix;
-pub use late::{Late, Seen};
+pub use late::{Late, Lateness, Seen};
 use net::Pipe;
 pub use net::{Chunk, Manners, Parting};
 
@@ -30,8 +30,8 @@ pub struct Setup {
     pub config: Config,
     /// How its log is kept.
     pub log: Options,
-    /// After how many polls a batch reaches the log.
-    pub lateness: u32,
+    /// When batches reach the log.
+    pub lateness: Lateness,
 }
 
 /// What is wrong with a server, whatever its clients think of it.
@@ -289,12 +289,14 @@ impl World {
         };
         let mut actions = Vec::new();
         let sleep = server.turn(self.clock, &mut self.events, &mut actions);
+        let gets_on = sleep != Sleep::No && server.log_mut().server_sleeps();
         self.note(2, &self.disk.tried().to_le_bytes());
         for action in actions {
             self.carry_out(action);
         }
         let busy = !self.events.is_empty() || self.pipes.values().any(Pipe::has_under_way);
         match sleep {
+            _ if gets_on => (true, None),
             Sleep::No | Sleep::Millis(0) => (true, None),
             Sleep::Millis(ms) => (busy, Some(ms)),
             Sleep::Forever => (busy, None),

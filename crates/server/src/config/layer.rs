@@ -12,6 +12,7 @@ use serde::de::value::{Error as ValueError, MapDeserializer};
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
+use super::commit::Commit;
 use super::fsync::Fsync;
 use super::limits::LimitsLayer;
 use crate::address::Address;
@@ -58,6 +59,15 @@ pub struct Layer {
     #[arg(long, value_name = "WHEN", help_heading = "Storage")]
     #[serde(deserialize_with = "text")]
     pub fsync: Option<Fsync>,
+
+    /// Who appends to the log: loop, thread [default: loop]
+    ///
+    /// With 'loop' one thread does it all. With 'thread' a second one appends and syncs, and the first goes on meanwhile:
+    /// better for few clients that keep many requests in flight, worse for those that wait for each answer. What is
+    /// promised is the same.
+    #[arg(long, value_name = "WHO", help_heading = "Storage")]
+    #[serde(deserialize_with = "text")]
+    pub commit: Option<Commit>,
 
     /// How large the log's files are, 64KiB to 1GiB [default: 32MiB]
     ///
@@ -114,6 +124,7 @@ impl Layer {
             data,
             memory,
             fsync: self.fsync.or(below.fsync),
+            commit: self.commit.or(below.commit),
             segment_size: self.segment_size.or(below.segment_size),
             max_memory: self.max_memory.or(below.max_memory),
             default_lease: self.default_lease.or(below.default_lease),

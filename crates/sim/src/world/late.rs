@@ -1,5 +1,5 @@
 //! A log in files that batches reach some polls after they were submitted: until then nothing of them is anywhere but in
-//! memory. It also counts what it is given.
+//! memory, and nothing else is done to the log. It also counts what it is given.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,11 +29,28 @@ impl Seen {
     }
 }
 
+/// When batches reach the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lateness {
+    /// At once.
+    None,
+    /// After it was asked so many times what became of them.
+    Polls(u32),
+    /// After the server has slept so many times; then it is woken.
+    Sleeps(u32),
+}
+
+impl Lateness {
+    fn wakes(self) -> bool {
+        matches!(self, Lateness::Sleeps(_))
+    }
+}
+
 /// The log.
 #[derive(Debug)]
 pub struct Late {
     log: FileLog<SimDisk>,
-    lateness: u32,
+    lateness: Lateness,
     waiting: Option<Waiting>,
     seen: Seen,
 }
@@ -45,14 +62,38 @@ struct Waiting {
     position: Position,
     at: Moment,
     payload: Vec<u8>,
-    polls_left: u32,
+    /// After so many polls, or sleeps, it will.
+    left: u32,
+    /// What is known of the log meanwhile.
+    extent: Extent,
+    /// Up to where the log was told to let go of its beginning.
+    truncate_before: Option<Position>,
+    /// When it was last asked to do what is due.
+    tend_ms: Option<u64>,
 }
 
 impl Late {
     /// Over this log.
     #[must_use]
-    pub fn new(log: FileLog<SimDisk>, lateness: u32, seen: Seen) -> Self {
+    pub fn new(log: FileLog<SimDisk>, lateness: Lateness, seen: Seen) -> Self {
         Late { log, lateness, waiting: None, seen }
+    }
+
+    /// The server sleeps. Whether that lets a batch get on, of which it is woken in the end.
+    pub fn server_sleeps(&mut self) -> bool {
+        let Some(waiting) = self.waiting.as_mut().filter(|_| self.lateness.wakes()) else { return false };
+        waiting.left = waiting.left.saturating_sub(1);
+        true
+    }
+
+    /// The batch reaches the log. Whether it begins a segment must be as it was foretold.
+    fn append(&mut self, epoch: u64, position: Position, batch: Batch<'_>) {
+        let foretold = self.log.extent().begins_segment(batch.payload.len());
+        self.log.submit(epoch, position, batch);
+        if self.log.trouble().is_none() {
+            let begins = self.log.newest_from() == position;
+            assert_eq!(begins, foretold, "batch {position} of {} bytes begins a segment", batch.payload.len());
+        }
     }
 }
 
@@ -72,36 +113,65 @@ impl Log for Late {
 
     fn submit(&mut self, epoch: u64, expected_position: Position, batch: Batch<'_>) {
         self.seen.note(batch.payload);
-        if self.lateness == 0 {
-            return self.log.submit(epoch, expected_position, batch);
-        }
-        let (at, payload) = (batch.at, batch.payload.to_vec());
-        let polls_left = self.lateness;
-        self.waiting = Some(Waiting { epoch, position: expected_position, at, payload, polls_left });
+        let left = match self.lateness {
+            Lateness::None => return self.append(epoch, expected_position, batch),
+            Lateness::Polls(polls) => polls,
+            Lateness::Sleeps(sleeps) => sleeps,
+        };
+        self.waiting = Some(Waiting {
+            epoch,
+            position: expected_position,
+            at: batch.at,
+            payload: batch.payload.to_vec(),
+            left,
+            extent: self.log.extent().less(batch.payload.len()),
+            truncate_before: None,
+            tend_ms: None,
+        });
     }
 
     fn completed(&mut self) -> Option<Completion> {
-        if let Some(waiting) = &mut self.waiting {
-            if waiting.polls_left > 0 {
-                waiting.polls_left -= 1;
-                return None;
-            }
-            let Waiting { epoch, position, at, payload, .. } = self.waiting.take()?;
-            self.log.submit(epoch, position, Batch { at, payload: &payload });
+        let Some(waiting) = &mut self.waiting else { return self.log.completed() };
+        if waiting.left > 0 {
+            waiting.left -= u32::from(!self.lateness.wakes());
+            return None;
         }
-        self.log.completed()
+        let Waiting { epoch, position, at, payload, extent, truncate_before, tend_ms, .. } = self.waiting.take()?;
+        self.append(epoch, position, Batch { at, payload: &payload });
+        let completion = self.log.completed();
+        let really = self.log.extent();
+        // That no more room could be found is news; until it is known, a segment's length was promised.
+        if really.short == extent.short && self.log.trouble().is_none() {
+            assert!(extent.room <= really.room && extent.rest == really.rest, "{extent:?} was told, and is {really:?}");
+        }
+        if let Some(position) = truncate_before {
+            self.log.truncate_before(position);
+        }
+        if let Some(engine_ms) = tend_ms {
+            self.log.tend(engine_ms);
+        }
+        completion
+    }
+
+    fn wakes(&self) -> bool {
+        self.lateness.wakes()
     }
 
     fn truncate_before(&mut self, position: Position) {
-        self.log.truncate_before(position);
+        match &mut self.waiting {
+            Some(waiting) => waiting.truncate_before = Some(position),
+            None => self.log.truncate_before(position),
+        }
     }
 
     fn extent(&self) -> Extent {
-        self.log.extent()
+        self.waiting.as_ref().map_or_else(|| self.log.extent(), |waiting| waiting.extent)
     }
 
     fn tend(&mut self, engine_ms: u64) -> Option<u64> {
-        self.log.tend(engine_ms)
+        let Some(waiting) = &mut self.waiting else { return self.log.tend(engine_ms) };
+        waiting.tend_ms = Some(engine_ms);
+        None
     }
 
     fn close(&mut self) {

@@ -70,7 +70,7 @@ impl Recorder {
         };
         let due = notes.batches.iter().rev().find(|(_, noted)| is_due(noted)).map_or(0, |(position, _)| *position);
         // A segment is synced before the next begins.
-        let position = due.max(self.log.extent().newest_from.saturating_sub(1)).max(last_at(&notes.synced, operations));
+        let position = due.max(self.log.newest_from().saturating_sub(1)).max(last_at(&notes.synced, operations));
         notes.synced.push((operations, position));
     }
 }

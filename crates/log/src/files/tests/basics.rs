@@ -40,7 +40,7 @@ fn many_segments_are_read_back_in_portions() {
     }
     assert_eq!(seen, (1..=50).collect::<Vec<_>>());
     assert!(begins.len() > 10 && begins[0] == 1, "{begins:?}");
-    assert_eq!(*begins.last().unwrap(), log.extent().newest_from);
+    assert_eq!(*begins.last().unwrap(), log.newest_from());
     let mut late = Vec::new();
     log.replay(48, usize::MAX, &mut |replayed| late.push(replayed.position)).unwrap();
     assert_eq!(late, [48, 49, 50]);
@@ -105,7 +105,7 @@ fn what_is_needed_no_more_goes_and_its_files_are_used_again() {
         assert!(disk.names().len() < 12, "{:?}", disk.names());
     }
     log.truncate_before(u64::MAX);
-    let newest = log.extent().newest_from;
+    let newest = log.newest_from();
     let (claim, seen) = recovered(&disk).unwrap();
     assert_eq!((claim.first, claim.tail), (newest, 250), "the newest segment stays");
     assert_eq!(seen, expected(newest..=250));
