@@ -89,6 +89,11 @@ impl World {
         &self.setup
     }
 
+    /// The next server is told to have segments of this length. Like every start it has a random number of its own.
+    pub fn set_segment_bytes(&mut self, segment_bytes: u64, salt_for_new: u64) {
+        self.setup.log = Options { segment_bytes, salt_for_new, ..self.setup.log.clone() };
+    }
+
     /// Starts the server on what the disk holds.
     ///
     /// # Errors

@@ -33,6 +33,7 @@ pub const FAULTS: &[&str] = &[
     "fault drain",
     "fault stall",
     "fault wall clock",
+    "fault segments of another length",
 ];
 
 /// Which of them a schedule has.
@@ -45,6 +46,8 @@ pub struct Faults {
     disk: bool,
     pub full: bool,
     stops: bool,
+    /// The log may have to be written anew at a start.
+    lengths: bool,
     clocks: bool,
     /// Whether the wall clock was set.
     clock_set: bool,
@@ -60,6 +63,7 @@ impl Faults {
             disk: always && below(random, 3) == 0,
             full: below(random, 4) == 0,
             stops: below(random, 3) == 0,
+            lengths: below(random, 3) == 0,
             clocks: below(random, 3) == 0,
             clock_set: false,
         }
@@ -134,6 +138,13 @@ impl Schedule {
             self.world.forget(person.client);
             self.lose(&person);
         }
+        let mut segment_bytes = self.world.setup().log.segment_bytes;
+        if self.faults.lengths && self.one_in(3) {
+            segment_bytes = [8 << 10, 16 << 10, 24 << 10, 64 << 10][self.below(4)];
+            self.count("fault segments of another length", 1);
+        }
+        let salt = splitmix(&mut self.random) | 1;
+        self.world.set_segment_bytes(segment_bytes, salt);
         self.world.start().map_err(|why| format!("the server does not start: {why}"))?;
         self.world.rest()?;
         if let Some(failure) = self.world.failure() {
