@@ -92,12 +92,13 @@ impl<L: Log> Broker<L> {
         }
         let extent = self.commit.log.extent();
         let portion = PORTION_BYTES.saturating_add(PER_APPENDED * decided_bytes).min(self.batch_bytes_max());
-        // With room in abundance, neither frames nor what is lost at a segment's end matter.
+        // With room in abundance, neither frames nor what is lost at a segment's end matter, if only it fits into one.
         let (portion, within) = if extent.short {
-            (portion.max(SHORT_PORTION_BYTES), extent.rest.saturating_sub(FRAME_HEADER_BYTES as u64))
+            (portion.max(SHORT_PORTION_BYTES), extent.rest)
         } else {
-            (portion, u64::MAX)
+            (portion, extent.segment_bytes)
         };
+        let within = within.saturating_sub(FRAME_HEADER_BYTES as u64);
         if self.engine.compact_within(portion, usize::try_from(within).unwrap_or(usize::MAX)) {
             self.stretches.rewritten = Some(self.commit.position(self.engine.records()));
         }

@@ -158,9 +158,10 @@ impl<L: Log> Broker<L> {
         self.commit.poll();
         if self.may_submit() && self.stop != Stop::Hurried && !self.replaying() {
             let decided_bytes = self.engine.records().len();
-            // What is written anew goes along, unless the batch might become too long for a segment.
+            // What is written anew goes along. With a long batch it comes behind it, if the log has time for another: who
+            // decides while one is in flight may have nothing but long ones.
             let is_long = decided_bytes > self.batch_bytes_max();
-            if !is_long {
+            if !is_long || self.commit.log.wakes() {
                 self.compact(decided_bytes);
             }
             self.submit();

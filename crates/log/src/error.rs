@@ -140,6 +140,15 @@ pub enum LogError {
         /// What is wrong with the manifest.
         why: String,
     },
+    /// The disk has no room to write the log anew with segments of another length. It is as it was.
+    NoRoomForLength {
+        /// How long they are, in bytes.
+        found: u64,
+        /// How long they were to be.
+        asked: u64,
+        /// What found no room.
+        why: String,
+    },
     /// The log was written by a newer version.
     FormatNewer {
         /// Its format.
@@ -237,6 +246,11 @@ impl fmt::Display for LogError {
                 f,
                 "the file \"manifest\" cannot be trusted: {why}; and there is no segment, so nothing can be salvaged. Restore \
                  the data directory from a backup, or remove that file to begin with an empty log"
+            ),
+            LogError::NoRoomForLength { found, asked, why } => write!(
+                f,
+                "the log cannot be written anew, with segments of {asked} bytes instead of {found}: {why}. Make room on the \
+                 disk, or set the segment size back to {found}"
             ),
             LogError::FormatNewer { found, known } => write!(
                 f,

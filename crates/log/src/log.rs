@@ -109,7 +109,8 @@ impl Extent {
         self.segment_bytes > 0 && (self.rolls(payload_bytes) || self.rest >= self.segment_bytes)
     }
 
-    /// What is known of the log while such a batch is in flight: no more room than there will be when it is durable.
+    /// What is known of the log while such a batch is in flight: no more room than there will be when it is durable, unless
+    /// it finds out that room is short. For that there are spares.
     #[must_use]
     pub fn less(self, payload_bytes: usize) -> Extent {
         if self.segment_bytes == 0 {
@@ -117,7 +118,10 @@ impl Extent {
         }
         let frame_bytes = frame_bytes(payload_bytes);
         let (lost, rest, spares) = if self.rolls(payload_bytes) {
-            (self.rest, self.segment_bytes, self.spares.saturating_sub(1))
+            // On a full disk a spare may have to be given up, for the new segment's name or for the manifest.
+            let given_up = u64::from(self.short);
+            let lost = self.rest.saturating_add(given_up * self.segment_bytes);
+            (lost, self.segment_bytes, self.spares.saturating_sub(1 + given_up))
         } else {
             (0, self.rest, self.spares)
         };

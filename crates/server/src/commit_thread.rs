@@ -1,7 +1,9 @@
 //! `--commit thread`: a log that another thread appends to. The log itself goes there with each batch and comes back when
 //! its outcome is known, so that it is never in two places.
 
+use std::any::Any;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle, yield_now};
 
@@ -20,6 +22,8 @@ pub struct ThreadLog<L> {
     errands: Option<Sender<Errand<L>>>,
     returns: Receiver<Return<L>>,
     thread: Option<JoinHandle<()>>,
+    /// Kept beyond the thread's end: what a waker has said is lost with the last of its owners.
+    _wake: Arc<dyn Any + Send + Sync>,
     /// For the next batch's payload.
     buffer: Vec<u8>,
 }
@@ -70,13 +74,15 @@ impl<L: Log + Send + 'static> ThreadLog<L> {
     ///
     /// # Errors
     /// If there can be no thread.
-    pub fn new(log: L, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
+    pub fn new(log: L, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         let (errands, received) = channel();
         let (sender, returns) = channel();
-        let worker = Worker { returns: sender, wake: Wake(wake) };
+        let wake = Arc::new(wake);
+        let worker = Worker { returns: sender, wake: Wake(Arc::clone(&wake)) };
         let thread = Builder::new().name("commit".to_owned()).spawn(move || worker.run(&received))?;
         let place = Place::Here(Box::new(log));
-        Ok(ThreadLog { place, errands: Some(errands), returns, thread: Some(thread), buffer: Vec::new() })
+        let (errands, thread) = (Some(errands), Some(thread));
+        Ok(ThreadLog { place, errands, returns, thread, _wake: wake, buffer: Vec::new() })
     }
 
     /// The log is back: what was put off is done.
@@ -244,7 +250,7 @@ struct Worker<L, W: Fn()> {
 }
 
 /// Wakes once more at its end, whatever that is.
-struct Wake<W: Fn()>(W);
+struct Wake<W: Fn()>(Arc<W>);
 
 impl<W: Fn()> Drop for Wake<W> {
     fn drop(&mut self) {

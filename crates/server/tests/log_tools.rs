@@ -353,6 +353,9 @@ fn check_backup(data: &Path, copy: &Path, first: u32, server: &support::Server) 
     let said = printed(&["backup", text(data), text(copy)]);
     assert!(said.contains(" batches (") && said.contains("up to 20"), "{said}");
     printed(&["verify", text(copy)]);
+    let lengths: Vec<_> = segments(copy).iter().map(|file| file.metadata().unwrap().len()).collect();
+    let (newest, before) = lengths.split_last().unwrap();
+    assert!(before.iter().all(|length| length == before.first().unwrap() && length >= newest), "{lengths:?}");
     let restored = serve(copy);
     let mut client = restored.connect();
     for job in first..first + 100 {

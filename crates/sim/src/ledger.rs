@@ -76,15 +76,17 @@ impl Job {
         self.put.lifetime_s.is_some() || self.may_fail() || self.put.runs
     }
 
-    /// Whether it may have failed so often that it is gone. One that has a dead queue must fail there once more; what it
-    /// waits for may have made it fail before anyone had it.
+    /// Whether it may have failed so often that it is gone: someone must have had it, and once more in its dead queue, if
+    /// it has one. What it waits for may have made it fail before anyone had it.
     fn may_fail(&self) -> bool {
-        let takes_min = match self.put.dead_queue {
-            None => 0,
-            Some(_) if self.put.blockers.is_empty() => 2,
-            Some(_) => 1,
-        };
+        let takes_min = 1 + usize::from(self.put.dead_queue.is_some()) - usize::from(!self.put.blockers.is_empty());
         self.put.failures.is_some() && (self.may_be_taken || self.leases.len() >= takes_min)
+    }
+
+    /// Whether it may have failed for the last time, for those who wait for it: then it is gone, or in its dead queue.
+    fn may_have_failed(&self) -> bool {
+        let is_dead = self.put.failures.is_some() && (self.may_be_taken || !self.leases.is_empty());
+        is_dead || self.failed && self.fails_at_once()
     }
 
     /// Someone asks for something that may end its lease.
@@ -123,12 +125,13 @@ impl Ledger {
 
     /// Whether a job may be gone although nobody asked for it. What blocks it may take it along.
     fn may_go(&self, entry: Entry) -> bool {
-        // One that goes to its dead queue has failed for those who wait for it.
-        let fails = |blocker: Entry| {
-            let job = &self.jobs[blocker];
-            self.may_go(blocker) || job.put.failures.is_some() || job.failed && job.fails_at_once()
-        };
-        self.jobs[entry].is_mortal() || self.blockers(entry).into_iter().any(fails)
+        self.jobs[entry].is_mortal() || self.may_fail_with_others(entry)
+    }
+
+    /// Whether what blocks a job may have made it fail, directly or by what blocks that.
+    fn may_fail_with_others(&self, entry: Entry) -> bool {
+        let fails = |blocker: Entry| self.may_go(blocker) || self.jobs[blocker].may_have_failed();
+        self.blockers(entry).into_iter().any(fails)
     }
 
     /// The entry that the next job gets.
@@ -271,7 +274,7 @@ impl Ledger {
             ));
         }
         // What it waits for may have sent it to its dead queue, where it is ready.
-        let is_dead = job.put.dead_queue.is_some() && !self.blockers(entry).is_empty();
+        let is_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry);
         if let Some(delay_s) = job.put.delay_s
             && !self.dates_lost
             && !is_dead
@@ -350,7 +353,9 @@ impl Ledger {
         job.end_asked.is_some() && job.ended.is_none()
             || job.failed
             || job.may_be_taken
-            || self.jobs[entry].leases.iter().any(|lease| !lease.may_be_over)
+            || job.leases.iter().any(|lease| !lease.may_be_over)
+            // Where time was lost, a lease may have ended, and may last.
+            || self.time_lost_at_ms > 0 && job.leases.iter().any(|lease| !lease.by_connection)
     }
 
     /// Jobs in this queue that anyone who waits must be given, when all is at rest.

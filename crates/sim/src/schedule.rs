@@ -7,6 +7,7 @@ mod faults;
 mod people;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jobyard_broker::{Config, Listening};
 use jobyard_engine::Limits;
@@ -43,7 +44,10 @@ pub struct Outcome {
 pub fn run(seed: u64, traced: bool) -> Outcome {
     let mut schedule = Schedule::new(seed);
     schedule.world.trace = traced.then(Vec::new);
-    let wrong = schedule.run().err();
+    let wrong = match catch_unwind(AssertUnwindSafe(|| schedule.run())) {
+        Ok(ran) => ran.err(),
+        Err(_) => Some("something panicked, and has said why".to_owned()),
+    };
     for (record, count) in schedule.world.seen().counts() {
         schedule.count(&format!("record {record}"), count);
     }

@@ -1,18 +1,19 @@
 //! Writing all of a log anew, in place: in the present format, or in segments of another length. Either the old segments are
 //! the log, or the new ones are.
 
-use super::format::CURRENT;
+use std::io;
+
+use super::format::{CURRENT, known};
 use super::reader::{Found, Walk};
 use super::rewrite::Rewrite;
 use super::segment::{id_of, name_of, spare_number_of};
-use super::{FileLog, Manifest, Options, segment, volume};
+use super::{FileLog, Manifest, segment, volume};
 use crate::disk::Disk;
-use crate::error::LogError;
+use crate::error::{Doing, LogError};
 
 impl<D: Disk> FileLog<D> {
     /// Brings a log of an older format up to date.
     pub(super) fn upgrade(&mut self, old: &Manifest, notices: &mut Vec<String>) -> Result<Manifest, LogError> {
-        self.refuse_damage()?;
         let (new, batches) = self.write_anew(old, notices)?;
         new.write(&mut self.disk)?;
         let (from, to) = (old.format, CURRENT.version);
@@ -20,75 +21,64 @@ impl<D: Disk> FileLog<D> {
         Ok(new)
     }
 
-    /// Gives the log segments of the length that was asked for. They all have the same: then the room that one needs can
-    /// always be that of another which is let go of. A disk that has no room for both leaves the log as it is.
-    pub(super) fn resize(&mut self, old: Manifest, notices: &mut Vec<String>) -> Result<Manifest, LogError> {
-        let asked = self.spares.segment_bytes();
-        let found = self.segment_bytes_found(&old)?.unwrap_or(asked);
-        if found == asked {
-            return Ok(old);
-        }
-        self.refuse_damage()?;
+    /// Gives a log whose segments are of the length `found` such of the length that was asked for. They all have the same:
+    /// then the room that one needs can always be that of another which is let go of.
+    pub(super) fn resize(
+        &mut self,
+        old: &Manifest,
+        found: u64,
+        notices: &mut Vec<String>,
+    ) -> Result<Manifest, LogError> {
+        let asked = self.options.segment_bytes;
         let mut said = Vec::new();
-        match self.write_resized(&old, &mut said) {
+        match self.write_resized(old, &mut said) {
             Ok(new) => {
+                new.write(&mut self.disk)?;
                 notices.append(&mut said);
-                // Of one segment a start makes a copy as often as not.
-                if old.first < old.newest {
-                    notices.push(format!("wrote the log anew, in segments of {asked} bytes instead of {found}"));
-                }
+                notices.push(format!("wrote the log anew, in segments of {asked} bytes instead of {found}"));
                 Ok(new)
             }
-            Err(error) if error.may_try_again() => {
-                self.remove_behind(&old)?;
-                self.spares.set_segment_bytes(found.max(Options::SEGMENT_BYTES_MIN));
-                notices
-                    .push(format!("the log keeps its segments of {found} bytes instead of {asked}: {}", error.cause()));
-                Ok(old)
+            Err(error) if error.is_full() => {
+                self.remove_behind(old)?;
+                self.remove_spares_made()?;
+                Err(LogError::NoRoomForLength { found, asked, why: error.cause() })
             }
             Err(error) => Err(error),
         }
     }
 
-    /// How long the log's segments are: the shortest, for some had to be longer. Of the newest one a backup has only what
-    /// was written; if there is no other, spares tell. Nothing if a segment is missing: that is for others to say.
-    fn segment_bytes_found(&mut self, manifest: &Manifest) -> Result<Option<u64>, LogError> {
-        let mut before_newest = None;
-        for id in manifest.first..manifest.newest {
-            let Some(bytes) = self.bytes_of(&name_of(id))? else { return Ok(None) };
-            before_newest = Some(before_newest.map_or(bytes, |shortest: u64| shortest.min(bytes)));
-        }
-        if before_newest.is_some() {
-            return Ok(before_newest);
-        }
-        let mut longest = self.bytes_of(&name_of(manifest.newest))?;
-        for name in volume::names(&self.disk)?.iter().filter(|name| spare_number_of(name).is_some()) {
-            longest = longest.max(self.bytes_of(name).unwrap_or(None));
-        }
-        Ok(longest)
-    }
-
-    fn bytes_of(&mut self, name: &str) -> Result<Option<u64>, LogError> {
-        volume::open_if_there(&mut self.disk, name)?.map(|file| volume::bytes(&file, name)).transpose()
-    }
-
+    /// Writes the log anew, and its reserve. Nothing counts of it yet.
     fn write_resized(&mut self, old: &Manifest, notices: &mut Vec<String>) -> Result<Manifest, LogError> {
         let (new, _) = self.write_anew(old, notices)?;
-        // The reserve too is there before the old segments go.
+        // The reserve too is there before the old segments go, which have one of their own until then.
+        let numbers = volume::names(&self.disk)?.iter().filter_map(|name| spare_number_of(name)).max();
+        self.spares.reset(numbers.map_or(1, |max| max.saturating_add(1)));
         self.make_spares(0);
         if let Some(error) = self.spares.shortage() {
             return Err(error.clone());
         }
-        new.write(&mut self.disk)?;
         Ok(new)
+    }
+
+    fn remove_spares_made(&mut self) -> Result<(), LogError> {
+        while let Some(spare) = self.spares.pop() {
+            volume::remove(&mut self.disk, &spare.name)?;
+        }
+        Ok(())
     }
 
     /// Writes all batches anew, each with its old position. Returns the manifest that makes them the log, and how many there
     /// are. The old segments are no part of it, and go with what else is none.
     fn write_anew(&mut self, old: &Manifest, notices: &mut Vec<String>) -> Result<(Manifest, u64), LogError> {
+        // A log that is damaged, or goes on behind what its manifest says, is refused before anything is touched.
+        let (_, end) = self.find_end(old, known(old.format, self.options.older)?)?;
+        let last = end.last.position;
+        drop(end);
+        self.refuse_damage()?;
+        self.remove_behind(old)?;
         let mut walk = Walk::begin(&mut self.disk, self.options.older)?;
         let (_, first) = segment::open(&mut self.disk, (old.format, old.salt, old.first))?;
-        let sizes = (self.spares.segment_bytes(), self.options.salt_for_new);
+        let sizes = (self.options.segment_bytes, self.options.salt_for_new);
         let mut rewrite = Rewrite::begin(&mut self.disk, old.newest + 1, sizes, first.before())?;
         let mut batches = 0;
         while let Some(found) = walk.next(&mut self.disk)? {
@@ -104,10 +94,15 @@ impl<D: Disk> FileLog<D> {
             }
         }
         let new = rewrite.finish(&mut self.disk)?;
+        // A reader takes what a disk cannot read for zeros, and these for an end.
+        if new.proven != last {
+            let error = io::Error::other("it was there a moment ago, and is not read again");
+            return Err(LogError::disk(Doing::Read, &name_of(old.newest), &error));
+        }
         Ok((Manifest { epoch: old.epoch.max(new.epoch), damaged: old.damaged, ..new }, batches))
     }
 
-    /// Removes what was written of a log that did not come to be.
+    /// Removes what is behind the log, which is no part of it: what was written of one that did not come to be.
     fn remove_behind(&mut self, manifest: &Manifest) -> Result<(), LogError> {
         let names = volume::names(&self.disk)?;
         for name in names.iter().filter(|name| id_of(name).is_some_and(|id| id > manifest.newest)) {

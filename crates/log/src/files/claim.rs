@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::format::CURRENT;
+use super::format::{CURRENT, Format};
 use super::manifest::Manifest;
 use super::scan::Scan;
 use super::segment::{
@@ -31,17 +31,18 @@ impl<D: Disk> FileLog<D> {
             Some(manifest) => manifest,
             None => self.found(&names)?,
         };
+        let asked = self.options.segment_bytes;
         if manifest.format < CURRENT.version {
             manifest = self.upgrade(&manifest, &mut notices)?;
+        } else if let Some(found) = manifest.segment_bytes.filter(|found| *found != asked) {
+            manifest = self.resize(&manifest, found, &mut notices)?;
         }
-        manifest = self.resize(manifest, &mut notices)?;
         self.hold(manifest, seen_epoch, notices)
     }
 
     /// Nothing that was known counts any more.
     fn forget(&mut self) {
         self.collect_spare(true, 0);
-        self.spares.set_segment_bytes(self.options.segment_bytes);
         self.held = None;
         self.cursor = None;
         self.in_flight = None;
@@ -60,15 +61,16 @@ impl<D: Disk> FileLog<D> {
         self.remove_half_made()?;
         let (id, salt, format) = (1, self.options.salt_for_new, CURRENT.version);
         let new_name = new_name_of(id);
-        self.make_now(&new_name, self.spares.segment_bytes())?;
+        self.make_now(&new_name, self.options.segment_bytes)?;
         let mut file = volume::open(&mut self.disk, &new_name)?;
         let header = SegmentHeader::behind(&Header::default(), salt, id, false);
         header.write(&mut file, &new_name)?;
         volume::sync(&mut file, &new_name)?;
         volume::rename(&mut self.disk, &new_name, &name_of(id))?;
         volume::sync_directory(&mut self.disk)?;
+        let segment_bytes = Some(self.options.segment_bytes);
         let manifest =
-            Manifest { format, salt, epoch: 0, first: id, newest: id, proven: 0, clean: true, damaged: None };
+            Manifest { format, salt, first: id, newest: id, clean: true, segment_bytes, ..Manifest::default() };
         self.write_manifest(&manifest)?;
         Ok(manifest)
     }
@@ -76,9 +78,7 @@ impl<D: Disk> FileLog<D> {
     /// Takes over the log that this manifest names.
     fn hold(&mut self, found: Manifest, seen_epoch: u64, mut notices: Vec<String>) -> Result<Claim, LogError> {
         let mut segments = self.segments_before_newest(&found)?;
-        let (file, header) = segment::open(&mut self.disk, (CURRENT.version, found.salt, found.newest))?;
-        let end = tail::find(file, &header, CURRENT, found.proven)?;
-        self.check_newest(&found, &end.last)?;
+        let (header, end) = self.find_end(&found, CURRENT)?;
         // Up to here nothing was touched, so that whoever is refused finds all as it was. What is half made goes before
         // anything needs its room.
         self.remove_half_made()?;
@@ -96,7 +96,8 @@ impl<D: Disk> FileLog<D> {
         };
         segments.push_back(Segment { header, bytes, used });
         let epoch = found.epoch.max(seen_epoch).max(last.epoch) + 1;
-        let manifest = Manifest { epoch, proven: last.position, clean: false, ..found };
+        let segment_bytes = Some(self.options.segment_bytes);
+        let manifest = Manifest { epoch, proven: last.position, clean: false, segment_bytes, ..found };
         self.write_manifest(&manifest)?;
         let manifest = Manifest { damaged: None, ..manifest };
         let claim = Claim {
@@ -112,19 +113,31 @@ impl<D: Disk> FileLog<D> {
         held.recount();
         self.held = Some(held);
         self.keep_spares(0);
-        self.wait_for_spare(0);
+        self.wait_for_spares(0);
         Ok(claim)
+    }
+
+    /// Where the log ends that this manifest names.
+    pub(super) fn find_end(
+        &mut self,
+        manifest: &Manifest,
+        format: Format,
+    ) -> Result<(SegmentHeader, End<D::File>), LogError> {
+        let (file, header) = segment::open(&mut self.disk, (format.version, manifest.salt, manifest.newest))?;
+        let end = tail::find(file, &header, format, manifest.proven)?;
+        self.check_newest(manifest, format, &end.last)?;
+        Ok((header, end))
     }
 
     /// Refuses a manifest that is older than the log: behind the segment that it calls the newest there is one that goes on
     /// where that one ends. A segment that was begun and not named has no batch.
-    fn check_newest(&mut self, manifest: &Manifest, last: &Header) -> Result<(), LogError> {
+    fn check_newest(&mut self, manifest: &Manifest, format: Format, last: &Header) -> Result<(), LogError> {
         let name = name_of(manifest.newest.saturating_add(1));
         let Some(file) = volume::open_if_there(&mut self.disk, &name)? else { return Ok(()) };
         let follows = SegmentHeader::read(&file, &name).is_ok_and(|header| {
-            header.check(CURRENT.version, manifest.salt, manifest.newest + 1).is_ok() && header.follows(last).is_ok()
+            header.check(format.version, manifest.salt, manifest.newest + 1).is_ok() && header.follows(last).is_ok()
         });
-        let mut scan = Scan::new(file, name.clone(), HEADER_BYTES, CURRENT, manifest.salt)?;
+        let mut scan = Scan::new(file, name.clone(), HEADER_BYTES, format, manifest.salt)?;
         if follows && scan.frame()?.is_ok_and(|frame| frame::follows(&frame, last).is_ok()) {
             let why = format!("it says that {} is the newest segment, but {name} goes on", name_of(manifest.newest));
             return Err(LogError::Manifest { why });
@@ -150,10 +163,10 @@ impl<D: Disk> FileLog<D> {
         end: &End<D::File>,
         header: SegmentHeader,
     ) -> Result<(D::File, SegmentHeader, u64), LogError> {
-        let bytes = end.bytes.max(self.spares.segment_bytes());
+        let bytes = end.bytes.max(self.options.segment_bytes);
         let in_place = header;
         let header = SegmentHeader { recycled: false, ..header };
-        let spare = if bytes == self.spares.segment_bytes() { self.spares.pop() } else { None };
+        let spare = if bytes == self.options.segment_bytes { self.spares.pop() } else { None };
         let copied = match spare {
             // A spare's room is there already, even if the disk is full.
             Some(spare) => {
@@ -196,7 +209,7 @@ impl<D: Disk> FileLog<D> {
         if volume::open_if_there(&mut self.disk, name)?.is_none() {
             return Ok(());
         }
-        if end.bytes != self.spares.segment_bytes() {
+        if end.bytes != self.options.segment_bytes {
             return volume::remove(&mut self.disk, name);
         }
         let (name, stale) = (name.to_owned(), end.cut.is_some());
@@ -243,7 +256,7 @@ impl<D: Disk> FileLog<D> {
     /// Whether a spare may hold what is still to come; nothing if it is of another length.
     fn judge_spare(&mut self, name: &str, newest: &SegmentHeader) -> Result<Option<bool>, LogError> {
         let file = volume::open(&mut self.disk, name)?;
-        if volume::bytes(&file, name)? != self.spares.segment_bytes() {
+        if volume::bytes(&file, name)? != self.options.segment_bytes {
             return Ok(None);
         }
         segment::is_before(&file, name, newest).map(|is_before| Some(!is_before))

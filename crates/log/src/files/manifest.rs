@@ -25,7 +25,7 @@ const BYTES_MAX: u64 = 4096;
 const READS: u32 = 3;
 
 /// What is the log, and what is known of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// The format of all its segments.
     pub format: u32,
@@ -41,18 +41,23 @@ pub struct Manifest {
     pub proven: Position,
     /// Whether the server ended as it should, and nothing was written since.
     pub clean: bool,
+    /// How long each segment's file is, but for those that had to be longer; nothing if it is not known.
+    pub segment_bytes: Option<u64>,
     /// Segments that were salvaged, from and to: no part of the log, but to be kept aside.
     pub damaged: Option<(u64, u64)>,
 }
 
 impl Manifest {
     pub(crate) fn to_text(self) -> String {
-        let Manifest { format, salt, epoch, first, newest, proven, clean, damaged } = self;
+        let Manifest { format, salt, epoch, first, newest, proven, clean, segment_bytes, damaged } = self;
         let clean = if clean { "yes" } else { "no" };
         let mut text = format!(
             "jobyard log\nformat {format}\nsalt {salt:016x}\nepoch {epoch}\nfirst {first}\nnewest {newest}\nproven {proven}\n\
              clean {clean}\n"
         );
+        if let Some(bytes) = segment_bytes {
+            writeln!(text, "segment {bytes}").expect("a string takes all");
+        }
         if let Some((from, to)) = damaged {
             writeln!(text, "damaged {from} {to}").expect("a string takes all");
         }
@@ -96,13 +101,14 @@ impl Manifest {
             "no" => false,
             _ => return Err(untrusted("\"clean\" is neither yes nor no")),
         };
+        let segment_bytes = if lines.next_is("segment ") { Some(lines.number("segment")?) } else { None };
         let damaged = lines.range("damaged")?;
         let is_known = lines.0.next().is_none();
         let is_possible = first > 0 && first <= newest && newest.max(epoch).max(proven) < NUMBER_MAX;
         if !is_known || !is_possible || salt == 0 || damaged.is_some_and(|(from, to)| from > to || to >= first) {
             return Err(untrusted("it says what cannot be"));
         }
-        Ok(Manifest { format, salt, epoch, first, newest, proven, clean, damaged })
+        Ok(Manifest { format, salt, epoch, first, newest, proven, clean, segment_bytes, damaged })
     }
 
     /// Reads it from its file, if there is one.
@@ -167,6 +173,10 @@ impl<'a> Lines<'a> {
         self.value(word)?.parse().map_err(|_| untrusted(&format!("\"{word}\" is not followed by a number")))
     }
 
+    fn next_is(&self, beginning: &str) -> bool {
+        self.0.clone().next().is_some_and(|line| line.starts_with(beginning))
+    }
+
     /// Two numbers, if there is one more line.
     fn range(&mut self, word: &str) -> Result<Option<(u64, u64)>, LogError> {
         if self.0.clone().next().is_none() {
@@ -183,13 +193,26 @@ mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
-        Manifest { format: 1, salt: 0xab, epoch: 2, first: 3, newest: 4, proven: 5, clean: true, damaged: Some((1, 2)) }
+        let (segment_bytes, damaged) = (Some(9), Some((1, 2)));
+        Manifest {
+            format: 1,
+            salt: 0xab,
+            epoch: 2,
+            first: 3,
+            newest: 4,
+            proven: 5,
+            clean: true,
+            segment_bytes,
+            damaged,
+        }
     }
 
     #[test]
     fn it_comes_back_as_it_was() {
-        for (clean, damaged) in [(true, None), (false, Some((1, 2)))] {
-            let manifest = Manifest { clean, damaged, ..manifest() };
+        let cases =
+            [(true, None, None), (false, None, Some((1, 2))), (true, Some(5096), None), (false, Some(1), Some((1, 2)))];
+        for (clean, segment_bytes, damaged) in cases {
+            let manifest = Manifest { clean, segment_bytes, damaged, ..manifest() };
             assert_eq!(Manifest::from_text(manifest.to_text().as_bytes(), 1), Ok(manifest));
         }
         assert!(

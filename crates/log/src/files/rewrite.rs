@@ -77,6 +77,7 @@ impl<F: DiskFile> Rewrite<F> {
             newest: self.id,
             proven: self.last.position,
             clean: true,
+            segment_bytes: Some(self.segment_bytes),
             damaged: None,
         })
     }

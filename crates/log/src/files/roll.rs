@@ -43,7 +43,7 @@ impl<D: Disk> FileLog<D> {
     fn file_for(&mut self, frame_bytes: u64, engine_ms: u64) -> Result<(Spare, u64), LogError> {
         if frame_bytes <= self.spares.capacity() {
             let spare = self.take_spare(engine_ms)?;
-            return Ok((spare, self.spares.segment_bytes()));
+            return Ok((spare, self.options.segment_bytes));
         }
         let id = self.held.as_ref().map_or(0, |held| held.manifest.newest + 1);
         let (name, bytes) = (new_name_of(id), HEADER_BYTES + frame_bytes);
@@ -79,7 +79,7 @@ impl<D: Disk> FileLog<D> {
 
     /// Makes a spare of a file that is no longer part of the log, or removes it.
     pub(super) fn let_go(&mut self, name: &str, bytes: u64) -> Result<(), LogError> {
-        if bytes != self.spares.segment_bytes() || !self.spares.wants_old() {
+        if bytes != self.options.segment_bytes || !self.spares.wants_old() {
             return volume::remove(&mut self.disk, name);
         }
         let spare = Spare { name: self.spares.new_name(), recycled: true, stale: false };

@@ -74,16 +74,6 @@ impl Spares {
         self.ready.len() as u64
     }
 
-    /// Begins anew, for segments of this length.
-    pub fn set_segment_bytes(&mut self, segment_bytes: u64) {
-        *self = Spares::new(segment_bytes);
-    }
-
-    /// How long a segment's file is.
-    pub fn segment_bytes(&self) -> u64 {
-        self.segment_bytes
-    }
-
     /// What a spare's segment holds.
     pub fn capacity(&self) -> u64 {
         self.segment_bytes - HEADER_BYTES
@@ -228,9 +218,10 @@ impl<D: Disk> FileLog<D> {
         }
     }
 
-    /// Waits until one spare is there, or it is known that there is no room for any: nothing may be decided before.
-    pub(super) fn wait_for_spare(&mut self, engine_ms: u64) {
-        if self.spares.there() == 0 {
+    /// Waits until there are spares for the batch in flight and for one that is decided meanwhile, or it is known that
+    /// there is no room for them: nothing may be decided before.
+    pub(super) fn wait_for_spares(&mut self, engine_ms: u64) {
+        while self.spares.there() < 2 && !self.spares.short() {
             self.collect_spare(true, engine_ms);
             self.keep_spares(engine_ms);
         }

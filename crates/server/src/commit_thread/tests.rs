@@ -222,6 +222,24 @@ fn a_thread_that_panics_is_trouble() {
 }
 
 #[test]
+fn a_loop_that_waits_for_sockets_is_woken_if_the_thread_panics() {
+    let (gate, opened) = channel();
+    let mut inner = Gated { log: MemoryLog::new(0, 0), gate: opened, calls: Calls::default() };
+    let epoch = inner.claim(0).unwrap().epoch;
+    let mut poll = mio::Poll::new().unwrap();
+    let waker = mio::Waker::new(poll.registry(), mio::Token(1)).unwrap();
+    let mut log = ThreadLog::new(inner, move || waker.wake().unwrap()).unwrap();
+    log.submit(epoch, 1, Batch { at: Moment::default(), payload: b"x" });
+    drop(gate);
+    // Not before the thread is gone with all it has.
+    log.thread.take().unwrap().join().unwrap_err();
+    let mut events = mio::Events::with_capacity(4);
+    poll.poll(&mut events, Some(std::time::Duration::from_secs(30))).unwrap();
+    assert_eq!(events.iter().count(), 1);
+    assert_eq!(log.completed(), Some(Completion::Unknown));
+}
+
+#[test]
 fn closing_does_not_hang_if_the_thread_panics() {
     let Bench { mut log, epoch, gate, .. } = Bench::new();
     log.submit(epoch, 1, Batch { at: Moment::default(), payload: b"x" });

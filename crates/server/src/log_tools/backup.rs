@@ -209,10 +209,16 @@ const SEGMENT_HEADER_BYTES: u64 = 4096;
 
 /// Cuts off what is no part of the log, makes all of it durable, and the manifest last.
 fn finish(to: &Path, contents: &Contents) -> Result<()> {
-    for (name, bytes) in &contents.files {
+    for (index, (name, bytes)) in contents.files.iter().enumerate() {
         let path = to.join(name);
+        let is_newest = index + 1 == contents.files.len();
         let synced = File::options().write(true).open(&path).and_then(|file| {
+            let whole = file.metadata()?.len();
             file.set_len(*bytes)?;
+            // A segment that is let go of can be used again only if it is whole, and its room is there.
+            if !is_newest {
+                write_zeros(&file, *bytes, whole)?;
+            }
             file.sync_all()
         });
         synced.with_context(|| format!("cannot sync {}", path.display()))?;
@@ -222,6 +228,17 @@ fn finish(to: &Path, contents: &Contents) -> Result<()> {
         .with_context(|| format!("cannot name the file '{MANIFEST}' in {}", to.display()))?;
     sync_directory(to)?;
     sync_directory(to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
+fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; PIECE_BYTES];
+    let mut at = from;
+    while at < to {
+        let some = usize::try_from(to - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+        file.write_all_at(&zeros[..some], at)?;
+        at += some as u64;
+    }
+    Ok(())
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {

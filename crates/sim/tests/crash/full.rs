@@ -39,8 +39,12 @@ impl Crowd {
         let world = &mut self.work.world;
         world.end(Crash::Kill);
         world.disk.set_capacity(Some(capacity));
-        world.options.segment_bytes = segment_bytes;
-        world.start().expect("a full disk does not prevent a start");
+        let before = std::mem::replace(&mut world.options.segment_bytes, segment_bytes);
+        if let Err(error) = world.start() {
+            assert!(error.contains("cannot be written anew, with segments of"), "{error}");
+            world.options.segment_bytes = before;
+            world.start().expect("a full disk does not prevent a start");
+        }
         self.clients = Speaks::ALL.map(|speaks| (speaks, world.connect(speaks.listener()))).into();
     }
 

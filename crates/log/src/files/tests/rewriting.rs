@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use crc32c::crc32c;
 
 use super::*;
-use crate::files::segment::{HEADER_BYTES, SegmentHeader, damaged_name_of, id_of, name_of};
+use crate::files::segment::{SegmentHeader, damaged_name_of, id_of, name_of};
 use crate::files::{Format, Found, Manifest, Reader, salvage};
 use crate::frame::{self, Damage, Fields, Frame, Header, NUMBER_MAX};
 
@@ -65,7 +65,7 @@ fn old_log() -> TestDisk {
     }
     disk.change(&name_of(4), |bytes| bytes.truncate(bytes.len() - 3));
     let manifest =
-        Manifest { format: 0, salt: OLD_SALT, epoch: 5, first: 2, newest: 4, proven: 9, clean: false, damaged: None };
+        Manifest { format: 0, salt: OLD_SALT, epoch: 5, first: 2, newest: 4, proven: 9, ..Manifest::default() };
     disk.put("manifest", manifest.to_text().as_bytes());
     disk
 }
@@ -214,31 +214,72 @@ fn segments_of_another_length_are_written_anew_and_that_is_said_once() {
 }
 
 #[test]
-fn a_disk_without_room_for_two_logs_leaves_segments_as_long_as_they_were() {
+fn a_disk_without_room_for_two_logs_refuses_another_length_and_leaves_all_as_it_was() {
     let before = longer_log();
-    let needed: usize = {
-        let disk = before.copy();
-        recovered(&disk).unwrap();
-        disk.contents().values().map(Vec::len).sum()
-    };
     let used: usize = before.contents().values().map(Vec::len).sum();
-    let mut kept = 0;
-    for free in (0..needed + used).step_by(500) {
+    let old = Options { segment_bytes: 2 * SEGMENT_BYTES, ..options() };
+    let (mut refused, mut free) = (0, 0);
+    loop {
         let disk = before.copy();
         disk.state().room = used + free;
-        let mut log = open(&disk, options());
-        let claim = log.claim(0).unwrap();
-        assert_eq!(read(&mut log).unwrap(), expected(claim.first..=89));
-        let keeps = claim.notices.iter().any(|notice| {
-            notice
-                .starts_with("the log keeps its segments of 10192 bytes instead of 5096: the disk is full: could not ")
-        });
-        assert_eq!(log.extent().segment_bytes == SEGMENT_BYTES - HEADER_BYTES, !keeps, "{:?}", claim.notices);
-        kept += usize::from(keeps);
-        append(&mut log, claim.epoch, 90..=95);
-        assert_eq!(recovered(&disk).unwrap().1, expected(claim.first..=95));
+        free += 500;
+        match open(&disk, options()).claim(0) {
+            Ok(_) => break,
+            Err(LogError::NoRoomForLength { found: 10_192, asked: 5_096, .. }) => refused += 1,
+            Err(error) => panic!("{free}: {error}"),
+        }
+        assert_eq!(disk.contents(), before.contents(), "{free}");
+        let (claim, seen) = recovered_with(&disk, old.clone()).unwrap();
+        assert_eq!(seen, expected(claim.first..=89));
     }
-    assert!(kept > 10 && kept < (needed + used) / 500, "{kept}");
+    assert!(refused > 10, "{refused}");
+}
+
+#[test]
+fn a_sync_that_finds_no_room_for_another_length_leaves_all_as_it_was() {
+    let before = longer_log();
+    for at in 1.. {
+        let disk = before.copy();
+        disk.state().fails_at = Some((at, ErrorKind::StorageFull));
+        let claimed = open(&disk, options()).claim(0);
+        disk.state().fails_at = None;
+        if claimed.is_ok() && disk.state().operations < at {
+            break;
+        }
+        let (claim, seen) = recovered_with(&disk, Options { segment_bytes: 2 * SEGMENT_BYTES, ..options() }).unwrap();
+        assert_eq!(seen, expected(claim.first..=89), "operation {at}");
+    }
+}
+
+#[test]
+fn a_log_that_goes_on_behind_its_manifest_is_not_written_anew() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=3);
+    let old = disk.contents()["manifest"].clone();
+    append(&mut log, 1, 4..=12);
+    drop(log);
+    disk.change("manifest", |bytes| *bytes = old);
+    let before = disk.contents();
+    let error = recovered_with(&disk, Options { segment_bytes: 3 * SEGMENT_BYTES, ..options() }).unwrap_err();
+    assert!(matches!(error, LogError::Manifest { .. }), "{error}");
+    assert_eq!(disk.contents(), before);
+}
+
+#[test]
+fn an_end_that_cannot_be_read_is_not_left_out_when_a_log_is_written_anew() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=7);
+    let newest = name_of(log.held.as_ref().unwrap().manifest.newest);
+    let used = log.held.as_ref().unwrap().newest().used;
+    drop(log);
+    let before = disk.contents();
+    disk.state().unreadable = Some((newest, used - 50, used));
+    let error = recovered_with(&disk, Options { segment_bytes: 3 * SEGMENT_BYTES, ..options() }).unwrap_err();
+    assert!(matches!(error, LogError::Disk { .. }), "{error}");
+    disk.state().unreadable = None;
+    assert_eq!(disk.contents(), before);
 }
 
 /// A log of 20 batches of which the fifth is damaged.
