@@ -98,8 +98,9 @@ class Chaos:
     def options(self, draw, injected):
         # On this disk a sync does nothing; how often it is done changes what is written when. What is to fail is done.
         fsync = "always" if injected else draw.choice(["always", "always", "always", "interval=20ms", "never"])
-        # Now and then the log is written anew, in segments of another size.
-        if draw.random() < 0.2:
+        # Now and then the log is written anew, in segments of another size, for which there must be room beside it.
+        usage = shutil.disk_usage(self.disk.path)
+        if draw.random() < 0.2 and usage.free > usage.used + (8 << 20):
             self.segment_size = draw.choice(SEGMENT_SIZES)
         commit = draw.choice(["loop", "thread"])
         options = ["--data", str(self.data), "--fsync", fsync, "--commit", commit, "--segment-size", self.segment_size]
