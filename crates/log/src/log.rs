@@ -238,7 +238,9 @@ mod tests {
         let fits = NEWEST.less(payload(300));
         assert_eq!(fits, Extent { bytes: 5_300, room: 2_000, rest: 0, ..NEWEST });
         let rolls = NEWEST.less(payload(301));
-        assert_eq!(rolls, Extent { bytes: 5_301, room: 1_699, rest: 699, spares: 2, ..NEWEST });
+        assert_eq!(rolls, Extent { bytes: 5_301, room: 699, rest: 699, spares: 1, ..NEWEST }, "one may be given up");
+        let ample = Extent { short: false, ..NEWEST };
+        assert_eq!(ample.less(payload(301)), Extent { bytes: 5_301, room: 1_699, rest: 699, spares: 2, ..ample });
         assert_eq!(Extent::BOUNDLESS.less(payload(1_000)), Extent::BOUNDLESS);
     }
 }
