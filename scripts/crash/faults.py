@@ -98,10 +98,11 @@ class Chaos:
     def options(self, draw, injected):
         # On this disk a sync does nothing; how often it is done changes what is written when. What is to fail is done.
         fsync = "always" if injected else draw.choice(["always", "always", "always", "interval=20ms", "never"])
-        # Now and then the log is written anew, in segments of another size, for which there must be room beside it.
+        # Now and then the log is written anew, in longer segments, for which there must be room beside it. In shorter ones,
+        # batches of before might have to be longer than a segment.
         usage = shutil.disk_usage(self.disk.path)
         if draw.random() < 0.2 and usage.free > usage.used + (8 << 20):
-            self.segment_size = draw.choice(SEGMENT_SIZES)
+            self.segment_size = draw.choice(SEGMENT_SIZES[SEGMENT_SIZES.index(self.segment_size) :])
         commit = draw.choice(["loop", "thread"])
         options = ["--data", str(self.data), "--fsync", fsync, "--commit", commit, "--segment-size", self.segment_size]
         # What the ledger takes for granted of leases.
