@@ -149,6 +149,15 @@ pub enum LogError {
         /// What found no room.
         why: String,
     },
+    /// The log holds batches that are too long for segments of the length that was asked for. It is as it was.
+    LengthTooShort {
+        /// How long segments are, in bytes.
+        found: u64,
+        /// How long they were to be.
+        asked: u64,
+        /// How long they must be.
+        needed: u64,
+    },
     /// The log was written by a newer version.
     FormatNewer {
         /// Its format.
@@ -251,6 +260,11 @@ impl fmt::Display for LogError {
                 f,
                 "the log cannot be written anew, with segments of {asked} bytes instead of {found}: {why}. Make room on the \
                  disk, or set the segment size back to {found}"
+            ),
+            LogError::LengthTooShort { found, asked, needed } => write!(
+                f,
+                "the log cannot be written anew, with segments of {asked} bytes instead of {found}: it holds batches that need \
+                 {needed}. Set the segment size to that at least"
             ),
             LogError::FormatNewer { found, known } => write!(
                 f,

@@ -6,7 +6,7 @@ use std::io;
 use super::format::{CURRENT, known};
 use super::reader::{Found, Walk};
 use super::rewrite::Rewrite;
-use super::segment::{id_of, name_of, spare_number_of};
+use super::segment::{HEADER_BYTES, id_of, name_of, spare_number_of};
 use super::{FileLog, Manifest, segment, volume};
 use crate::disk::Disk;
 use crate::error::{Doing, LogError};
@@ -14,6 +14,7 @@ use crate::error::{Doing, LogError};
 impl<D: Disk> FileLog<D> {
     /// Brings a log of an older format up to date.
     pub(super) fn upgrade(&mut self, old: &Manifest, notices: &mut Vec<String>) -> Result<Manifest, LogError> {
+        self.longest_frame()?;
         let (new, batches) = self.write_anew(old, notices)?;
         new.write(&mut self.disk)?;
         let (from, to) = (old.format, CURRENT.version);
@@ -30,6 +31,12 @@ impl<D: Disk> FileLog<D> {
         notices: &mut Vec<String>,
     ) -> Result<Manifest, LogError> {
         let asked = self.options.segment_bytes;
+        let longest = self.longest_frame()?;
+        // Twice, for a job is written anew with its result, which came with another batch.
+        let needed = HEADER_BYTES + 2 * longest;
+        if asked < needed {
+            return Err(LogError::LengthTooShort { found, asked, needed: needed.min(found) });
+        }
         let mut said = Vec::new();
         match self.write_resized(old, &mut said) {
             Ok(new) => {
@@ -70,11 +77,10 @@ impl<D: Disk> FileLog<D> {
     /// Writes all batches anew, each with its old position. Returns the manifest that makes them the log, and how many there
     /// are. The old segments are no part of it, and go with what else is none.
     fn write_anew(&mut self, old: &Manifest, notices: &mut Vec<String>) -> Result<(Manifest, u64), LogError> {
-        // A log that is damaged, or goes on behind what its manifest says, is refused before anything is touched.
+        // A log that goes on behind what its manifest says is refused before anything is touched.
         let (_, end) = self.find_end(old, known(old.format, self.options.older)?)?;
         let last = end.last.position;
         drop(end);
-        self.refuse_damage()?;
         self.remove_behind(old)?;
         let mut walk = Walk::begin(&mut self.disk, self.options.older)?;
         let (_, first) = segment::open(&mut self.disk, (old.format, old.salt, old.first))?;
@@ -112,14 +118,17 @@ impl<D: Disk> FileLog<D> {
     }
 
     /// Reads all of the log before anything is written: a log that cannot be read is left as it is, without half of another
-    /// one beside it.
-    fn refuse_damage(&mut self) -> Result<(), LogError> {
+    /// one beside it. Returns how long the longest frame is.
+    fn longest_frame(&mut self) -> Result<u64, LogError> {
         let mut walk = Walk::begin(&mut self.disk, self.options.older)?;
+        let mut longest = 0;
         while let Some(found) = walk.next(&mut self.disk)? {
-            if let Found::Hole(hole) = found {
-                return Err(hole.error);
+            match found {
+                Found::Hole(hole) => return Err(hole.error),
+                Found::Batch(entry) => longest = longest.max(entry.bytes),
+                Found::Segment(_) | Found::Tail(_) => {}
             }
         }
-        Ok(())
+        Ok(longest)
     }
 }

@@ -34,7 +34,7 @@ fn share() -> Share {
 }
 
 /// A server that was started once for each of these ways to end, and did its share of so many commands each time. The
-/// second end is a stop; after it segments are longer, until the end after that.
+/// second end is a stop; after it segments are longer.
 fn lives(sync: SyncMode, commands: usize, ends: &[Crash]) -> Workload {
     let mut world = World::new(SimDisk::default(), options(SEGMENT_BYTES, sync));
     world.start().expect("a new log");
@@ -47,7 +47,7 @@ fn lives(sync: SyncMode, commands: usize, ends: &[Crash]) -> Workload {
             work.world.stop();
         }
         work.world.end(*crash);
-        work.world.options.segment_bytes = if life == 1 { SEGMENT_BYTES * 3 / 2 } else { SEGMENT_BYTES };
+        work.world.options.segment_bytes = if life == 0 { SEGMENT_BYTES } else { SEGMENT_BYTES * 3 / 2 };
         work.world.start().expect("it starts again");
     }
     work

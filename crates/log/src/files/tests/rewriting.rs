@@ -252,6 +252,20 @@ fn a_sync_that_finds_no_room_for_another_length_leaves_all_as_it_was() {
 }
 
 #[test]
+fn segments_are_not_made_too_short_for_what_they_hold() {
+    let disk = TestDisk::new();
+    let longer = Options { segment_bytes: 2 * SEGMENT_BYTES, ..options() };
+    let (mut log, _) = claimed(&disk, longer.clone());
+    assert_eq!(submit(&mut log, 1, 1, &[7; 600]), Completion::Durable(1));
+    log.close();
+    let before = disk.contents();
+    let refused = LogError::LengthTooShort { found: 2 * SEGMENT_BYTES, asked: SEGMENT_BYTES, needed: 4096 + 2 * 680 };
+    assert_eq!(recovered(&disk), Err(refused));
+    assert_eq!(disk.contents(), before);
+    assert!(recovered_with(&disk, Options { segment_bytes: 4096 + 2 * 680, ..options() }).is_ok());
+}
+
+#[test]
 fn a_log_that_goes_on_behind_its_manifest_is_not_written_anew() {
     let disk = TestDisk::new();
     let (mut log, _) = claimed(&disk, options());

@@ -466,7 +466,7 @@ fn each_start_may_have_another_segment_size() {
     for clean in [true, false] {
         let disk = TestDisk::new();
         let mut position = 0;
-        for segment_bytes in [5096, 9000, 4500, 4500, 20_000, 5096, 9000] {
+        for segment_bytes in [5096, 9000, 4700, 4700, 20_000, 5096, 9000] {
             let (mut log, claim) = claimed(&disk, Options { segment_bytes, ..options() });
             assert_eq!(claim.tail, position);
             assert_eq!(read(&mut log).unwrap(), expected(1..=position));
