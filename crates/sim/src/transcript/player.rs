@@ -15,8 +15,21 @@ pub enum Cut {
     Whole,
     /// One by one. Of a long text, only its two ends: the middle of a body is all alike.
     Bytes,
+    /// So many bytes of each end one by one: for those who have little time.
+    Ends(usize),
     /// In pieces of random sizes, from this seed.
     Random(u64),
+}
+
+impl Cut {
+    /// How many bytes at each end of a text go one by one.
+    pub(crate) fn single_bytes(self) -> usize {
+        match self {
+            Cut::Bytes => 4 << 10,
+            Cut::Ends(bytes) => bytes,
+            Cut::Whole | Cut::Random(_) => 0,
+        }
+    }
 }
 
 /// Plays `transcript` in `world`, which is fresh.
@@ -246,16 +259,15 @@ impl Player<'_> {
 
 /// The sizes of the pieces in which so many bytes are sent.
 pub(crate) fn pieces(cut: Cut, bytes: usize, random: &mut u64) -> Vec<usize> {
-    /// So many bytes at each end of a text are sent one by one.
-    const SINGLE: usize = 4 << 10;
     const MIDDLE: usize = 64 << 10;
+    let single = cut.single_bytes();
     let mut sizes = Vec::new();
     let mut rest = bytes;
     while rest > 0 {
         let size = match cut {
             Cut::Whole => rest,
-            Cut::Bytes if bytes - rest < SINGLE || rest <= SINGLE => 1,
-            Cut::Bytes => (rest - SINGLE).min(MIDDLE),
+            Cut::Bytes | Cut::Ends(_) if bytes - rest < single || rest <= single => 1,
+            Cut::Bytes | Cut::Ends(_) => (rest - single).min(MIDDLE),
             Cut::Random(_) => random_size(random).min(rest),
         };
         sizes.push(size);
@@ -298,7 +310,7 @@ mod tests {
 
     #[test]
     fn pieces_make_the_whole() {
-        for cut in [Cut::Whole, Cut::Bytes, Cut::Random(7)] {
+        for cut in [Cut::Whole, Cut::Bytes, Cut::Ends(3), Cut::Random(7)] {
             for bytes in [0, 1, 5, 8_192, 8_193, 1 << 20] {
                 let sizes = pieces(cut, bytes, &mut 7);
                 assert_eq!(sizes.iter().sum::<usize>(), bytes, "{cut:?}");
@@ -306,6 +318,7 @@ mod tests {
             }
         }
         assert_eq!(pieces(Cut::Bytes, 5, &mut 0), [1; 5]);
+        assert_eq!(pieces(Cut::Ends(2), 9, &mut 0), [1, 1, 5, 1, 1]);
         assert_eq!(pieces(Cut::Bytes, 1 << 20, &mut 0).iter().filter(|&&size| size == 1).count(), 8_192);
     }
 }

@@ -257,11 +257,11 @@ impl SimWorld {
 
 /// How many of these bytes the machine takes now.
 fn room(cut: Cut, bytes: usize, random: &mut u64) -> usize {
-    /// An output longer than this is not taken byte by byte, for it takes long and shows nothing more.
-    const SINGLE_MAX: usize = 4 << 10;
+    let single = cut.single_bytes();
     match cut {
-        Cut::Bytes if bytes > SINGLE_MAX => bytes - SINGLE_MAX,
-        Cut::Bytes => bytes.min(1),
+        // Of a long output, the end only: byte by byte it takes long and shows nothing more.
+        Cut::Bytes | Cut::Ends(_) if bytes > single => bytes - single,
+        Cut::Bytes | Cut::Ends(_) => bytes.min(1),
         Cut::Random(_) => usize::try_from(splitmix(random)).unwrap_or(0) % (bytes + 1),
         Cut::Whole => bytes,
     }
