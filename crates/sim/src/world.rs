@@ -21,7 +21,7 @@ pub const START_WALL_MS: i64 = 1_767_225_600_000;
 /// The machine's own clock begins anywhere at each boot.
 const BOOT_MONOTONIC_MS: u64 = 77_003;
 /// A server that is not at rest after so many turns never will be.
-const TURNS_MAX: u32 = 200_000;
+const TURNS_MAX: u32 = 30_000;
 
 /// How a server is set up, in all its lives.
 #[derive(Clone, Debug)]

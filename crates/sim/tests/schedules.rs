@@ -3,7 +3,7 @@
 use jobyard_sim::clients::SPEAKERS;
 use jobyard_sim::schedule::{FAULTS, Tally, never_happened, run};
 
-/// How many schedules are run; more with `JOBYARD_SCHEDULES`.
+/// How many schedules are run, or as `JOBYARD_SCHEDULES` says: in fewer, not all that can happen must.
 const SCHEDULES: u64 = 2_000;
 
 fn schedules() -> u64 {
@@ -30,6 +30,9 @@ fn no_schedule_breaks_a_promise_and_all_that_can_happen_does() {
     });
     let mut tally = Tally::new();
     tallies.into_iter().flatten().for_each(|(what, times)| *tally.entry(what).or_default() += times);
+    if count < SCHEDULES {
+        return;
+    }
     assert_eq!(never_happened(&tally), Vec::<String>::new());
     let sum = |beginning: &str| {
         tally

@@ -1,6 +1,7 @@
 //! The engine against the naive model, over long random runs with crashes.
 //!
-//! `PROPTEST_CASES` sets the number of runs, `PROPTEST_RNG_SEED` where they begin.
+//! `PROPTEST_CASES` sets the number of runs, `PROPTEST_RNG_SEED` where they begin. With
+//! `JOBYARD_FIRST_FAILURE` a run that fails is shown as it is, instead of the shortest one: for those who only ask whether.
 
 mod resolve;
 mod steps;
@@ -26,6 +27,7 @@ fn the_engine_does_what_the_model_does() {
     let outcome = TestRunner::new(config)
         .run(&steps::steps(), |steps| world::play(&steps, &mut tally.borrow_mut()).map_err(TestCaseError::fail));
     let outcome = outcome.map_err(|error| match error {
+        TestError::Fail(why, _) if is_hasty() => why.to_string(),
         TestError::Fail(_, steps) => shorten(steps),
         TestError::Abort(why) => why.to_string(),
     });
@@ -39,8 +41,9 @@ fn the_engine_does_what_the_model_does() {
 
 /// The same runs each time, unless asked for others.
 fn config() -> Config {
+    let max_shrink_iters = if is_hasty() { 0 } else { 50_000 };
     let mut config =
-        Config { failure_persistence: None, max_shrink_iters: 50_000, max_shrink_time: 120_000, ..Config::default() };
+        Config { failure_persistence: None, max_shrink_iters, max_shrink_time: 120_000, ..Config::default() };
     if env::var_os("PROPTEST_CASES").is_none() {
         config.cases = CASES;
     }
@@ -48,6 +51,10 @@ fn config() -> Config {
         config.rng_seed = RngSeed::Fixed(5_627);
     }
     config
+}
+
+fn is_hasty() -> bool {
+    env::var_os("JOBYARD_FIRST_FAILURE").is_some()
 }
 
 /// Leaves out whatever can be left out of a run that fails. Proptest passes over it once; what it then
