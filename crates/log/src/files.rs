@@ -157,11 +157,13 @@ impl<F> Held<F> {
     }
 }
 
-impl<D: Disk> FileLog<D> {
-    /// A payload up to this is copied behind its header, which costs less than a second write; a longer one is written from
-    /// where it is.
-    const COPIED_BYTES_MAX: usize = if cfg!(test) { 150 } else { 64 * 1024 };
+/// A payload up to this is copied behind its header, which costs less than a second write; a longer one is written from
+/// where it is.
+const COPIED_BYTES_MAX: u64 = 64 * 1024;
+/// In small segments, so much of one: whoever keeps these, as tests do, has both kinds of writes too.
+const COPIED_SHARE: u64 = 32;
 
+impl<D: Disk> FileLog<D> {
     /// A log in this directory. Nothing is read or written before it is claimed.
     pub fn open(disk: D, options: Options) -> Self {
         let options = options.within_bounds();
@@ -219,7 +221,8 @@ impl<D: Disk> FileLog<D> {
         let previous_crc = held.last.previous_crc;
         let header = Header { epoch, position: expected, proven: held.synced, previous_crc };
         // Before the sync nothing of a frame can be relied upon, so it may as well be two writes.
-        let is_long = batch.payload.len() > Self::COPIED_BYTES_MAX;
+        let copied_bytes_max = COPIED_BYTES_MAX.min(self.options.segment_bytes / COPIED_SHARE);
+        let is_long = batch.payload.len() as u64 > copied_bytes_max;
         let (copied, rest) = if is_long { (&[][..], batch.payload) } else { (batch.payload, &[][..]) };
         self.buffer.clear();
         self.buffer.reserve(FRAME_HEADER_BYTES + copied.len());
