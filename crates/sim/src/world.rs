@@ -3,8 +3,11 @@
 
 mod late;
 mod net;
+mod notes;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use jobyard_broker::{Action, Broker, Clock, Config, Event, Sleep};
 use jobyard_engine::ClientId;
@@ -15,6 +18,7 @@ use crate::random::splitmix;
 pub use late::{Late, Lateness, Seen};
 use net::Pipe;
 pub use net::{Chunk, Manners, Parting};
+pub use notes::{Noted, Notes};
 
 /// 2026-01-01T00:00:00Z.
 pub const START_WALL_MS: i64 = 1_767_225_600_000;
@@ -56,6 +60,8 @@ pub struct World {
     random: u64,
     digest: u64,
     seen: Seen,
+    /// What the log was given and said in this life, if anyone wants to know.
+    pub notes: Option<Rc<RefCell<Notes>>>,
     /// What has happened, line by line, if anyone wants to know.
     pub trace: Option<Vec<String>>,
 }
@@ -79,6 +85,7 @@ impl World {
             random: seed,
             digest: 0,
             seen: Seen::default(),
+            notes: None,
             trace: None,
         }
     }
@@ -100,7 +107,10 @@ impl World {
     /// If it refuses to start.
     pub fn start(&mut self) -> Result<(), Wrong> {
         let log = FileLog::open(self.disk.clone(), self.setup.log.clone());
-        let late = Late::new(log, self.setup.lateness, self.seen.clone());
+        let mut late = Late::new(log, self.setup.lateness, self.seen.clone());
+        if let Some(notes) = &self.notes {
+            late = late.with_notes(Rc::clone(notes), self.setup.log.sync);
+        }
         let broker = Broker::begin(self.setup.config.clone(), late, self.clock).map_err(|error| error.to_string())?;
         self.server = Some(Box::new(broker));
         (self.failure, self.listening) = (None, true);
@@ -123,6 +133,12 @@ impl World {
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+
+    /// Why the server could find no more room on its disk.
+    #[must_use]
+    pub fn shortage(&self) -> Option<String> {
+        self.server.as_ref()?.shortage()
     }
 
     /// How many turns there were, over all lives.

@@ -1,13 +1,14 @@
 //! A log in files that batches reach some polls after they were submitted: until then nothing of them is anywhere but in
-//! memory, and nothing else is done to the log. It also counts what it is given.
+//! memory, and nothing else is done to the log. It also counts what it is given, and takes notes if anyone wants them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use jobyard_engine::records;
-use jobyard_log::{Batch, Claim, Completion, Extent, FileLog, Log, LogError, Moment, Position, Replayed};
+use jobyard_log::{Batch, Claim, Completion, Extent, FileLog, Log, LogError, Moment, Position, Replayed, SyncMode};
 
+use super::notes::Notes;
 use crate::disk::SimDisk;
 
 /// How many records of each kind were submitted. Clones count together.
@@ -53,6 +54,7 @@ pub struct Late {
     lateness: Lateness,
     waiting: Option<Waiting>,
     seen: Seen,
+    notes: Option<(Rc<RefCell<Notes>>, SyncMode)>,
 }
 
 /// A batch that has not reached the log.
@@ -76,7 +78,40 @@ impl Late {
     /// Over this log.
     #[must_use]
     pub fn new(log: FileLog<SimDisk>, lateness: Lateness, seen: Seen) -> Self {
-        Late { log, lateness, waiting: None, seen }
+        Late { log, lateness, waiting: None, seen, notes: None }
+    }
+
+    /// The same, whose notes go there; it is synced like this.
+    #[must_use]
+    pub fn with_notes(self, notes: Rc<RefCell<Notes>>, sync: SyncMode) -> Self {
+        Late { notes: Some((notes, sync)), ..self }
+    }
+
+    fn note(&self, what: impl FnOnce(&mut Notes, usize)) {
+        if let Some((notes, _)) = &self.notes {
+            what(&mut notes.borrow_mut(), self.log.disk().operations());
+        }
+    }
+
+    fn note_synced(&self, engine_ms: u64) {
+        if let Some((notes, sync)) = &self.notes {
+            notes.borrow_mut().note_synced(&self.log, *sync, engine_ms);
+        }
+    }
+
+    fn do_tend(&mut self, engine_ms: u64) -> Option<u64> {
+        let next = self.log.tend(engine_ms);
+        self.note_synced(engine_ms);
+        next
+    }
+
+    /// What became of a batch, if that is known.
+    fn outcome(&mut self) -> Option<Completion> {
+        let completion = self.log.completed();
+        if let Some(Completion::Durable(position)) = completion {
+            self.note(|notes, operations| notes.told_durable(operations, position));
+        }
+        completion
     }
 
     /// The server sleeps. Whether that lets a batch get on, of which it is woken in the end.
@@ -89,7 +124,9 @@ impl Late {
     /// The batch reaches the log. Whether it begins a segment must be as it was foretold.
     fn append(&mut self, epoch: u64, position: Position, batch: Batch<'_>) {
         let foretold = self.log.extent().begins_segment(batch.payload.len());
+        self.note(|notes, _| notes.submitted(position, batch));
         self.log.submit(epoch, position, batch);
+        self.note_synced(batch.at.engine_ms);
         if self.log.trouble().is_none() {
             let begins = self.log.newest_from() == position;
             assert_eq!(begins, foretold, "batch {position} of {} bytes begins a segment", batch.payload.len());
@@ -99,7 +136,9 @@ impl Late {
 
 impl Log for Late {
     fn claim(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
-        self.log.claim(seen_epoch)
+        let claim = self.log.claim(seen_epoch)?;
+        self.note(|notes, operations| notes.claimed(operations, claim.tail));
+        Ok(claim)
     }
 
     fn replay(
@@ -131,14 +170,14 @@ impl Log for Late {
     }
 
     fn completed(&mut self) -> Option<Completion> {
-        let Some(waiting) = &mut self.waiting else { return self.log.completed() };
+        let Some(waiting) = &mut self.waiting else { return self.outcome() };
         if waiting.left > 0 {
             waiting.left -= u32::from(!self.lateness.wakes());
             return None;
         }
         let Waiting { epoch, position, at, payload, extent, truncate_before, tend_ms, .. } = self.waiting.take()?;
         self.append(epoch, position, Batch { at, payload: &payload });
-        let completion = self.log.completed();
+        let completion = self.outcome();
         let really = self.log.extent();
         // That no more room could be found is news; until it is known, a segment's length was promised.
         if really.short == extent.short && self.log.trouble().is_none() {
@@ -148,7 +187,7 @@ impl Log for Late {
             self.log.truncate_before(position);
         }
         if let Some(engine_ms) = tend_ms {
-            self.log.tend(engine_ms);
+            self.do_tend(engine_ms);
         }
         completion
     }
@@ -158,6 +197,7 @@ impl Log for Late {
     }
 
     fn truncate_before(&mut self, position: Position) {
+        self.note(|notes, _| notes.truncations += 1);
         match &mut self.waiting {
             Some(waiting) => waiting.truncate_before = Some(position),
             None => self.log.truncate_before(position),
@@ -169,7 +209,7 @@ impl Log for Late {
     }
 
     fn tend(&mut self, engine_ms: u64) -> Option<u64> {
-        let Some(waiting) = &mut self.waiting else { return self.log.tend(engine_ms) };
+        let Some(waiting) = &mut self.waiting else { return self.do_tend(engine_ms) };
         waiting.tend_ms = Some(engine_ms);
         None
     }

@@ -8,11 +8,10 @@ use jobyard_sim::disk::{Crash, Operation, SimDisk, Walk};
 use jobyard_sim::random::splitmix;
 
 use crate::ledger::{Ledger, When};
-use crate::record::Life;
 use crate::recover::{Recovered, recover};
 use crate::speak::{Speaks, goqueue};
 use crate::truth::{Truth, digest, digest_of_image};
-use crate::world::World;
+use crate::world::{Life, World};
 
 /// How much is tried.
 #[derive(Clone, Copy, Debug)]
@@ -236,12 +235,12 @@ impl Cutter<'_> {
         for _ in 0..2 {
             world.start()?;
             let client = world.connect(Speaks::Goqueue.listener());
-            world.send(client, goqueue::add("one more", 0, 0, "one more"));
+            world.send(client, &goqueue::add("one more", 0, 0, "one more"));
             world.settle();
             let answer = world.hear(client);
             let number = *Speaks::Goqueue.put_numbers(&answer).first().ok_or("the server puts no job")?;
             self.check_number(number, recovered.tail(), expected)?;
-            let position = world.notes.borrow().durable_at(world.disk.operations());
+            let position = world.notes().durable_at(world.disk.operations());
             if position <= given {
                 return Err(format!("batch {position} was made durable twice"));
             }

@@ -19,9 +19,8 @@ const COMMANDS: usize = 250;
 fn work_on(disk: SimDisk) -> Workload {
     disk.set_prepare_polls(2);
     let mut world = World::new(disk, options(SEGMENT_BYTES, SyncMode::Always));
-    if let Err(error) = world.start() {
-        world.failure = Some(error);
-    }
+    // Why it did not start, if it did not, is asked later.
+    let _ = world.start();
     let mut work = Workload::new(world, 7);
     if work.world.is_running() {
         work.begin();
@@ -35,9 +34,9 @@ fn work_on(disk: SimDisk) -> Workload {
 /// Whatever happened, all that was told is there: when the process starts again, and then when the power goes out; and when
 /// the power goes out at once.
 fn check_what_is_left(work: &Workload) -> Result<(), String> {
-    let World { disk, options, notes, .. } = &work.world;
-    let truth = Truth::of(&notes.borrow());
-    let durable = notes.borrow().durable_at(disk.operations());
+    let (disk, options, notes) = (&work.world.disk, work.world.options(), work.world.notes());
+    let truth = Truth::of(&notes);
+    let durable = notes.durable_at(disk.operations());
     let when = work.world.when();
     let check = |disk: SimDisk, at_least: u64| {
         let recovered = recover(disk, options)?;
@@ -63,7 +62,7 @@ fn check_what_is_left(work: &Workload) -> Result<(), String> {
 #[allow(clippy::print_stdout)]
 fn a_disk_that_fails_ends_the_server_and_takes_nothing_that_was_told() {
     let whole = work_on(SimDisk::default());
-    assert_eq!(whole.world.failure, None);
+    assert_eq!(whole.world.why_ended(), None);
     check_what_is_left(&whole).unwrap();
     let (tried, step) = (whole.world.disk.tried(), if long() { 1 } else { 10 });
     let faults = [
@@ -83,7 +82,7 @@ fn a_disk_that_fails_ends_the_server_and_takes_nothing_that_was_told() {
             let work = work_on(disk);
             let at = format!("operation {number} of {tried}, {fault:?}");
             let struck = work.world.disk.struck().first().copied().unwrap_or("nothing");
-            let ended = work.world.failure.is_some();
+            let ended = work.world.why_ended().is_some();
             assert_eq!(ended, !work.world.is_running(), "{at}: a server ends with a reason");
             *outcomes
                 .entry(format!("{fault:?} {next:?} {struck}: {}", if ended { "ended" } else { "went on" }))
@@ -99,7 +98,7 @@ fn a_disk_that_fails_ends_the_server_and_takes_nothing_that_was_told() {
             assert!(
                 !ended || fault != Fault::Short(7),
                 "{at}: a short write is no reason to end: {:?}",
-                work.world.failure
+                work.world.why_ended()
             );
             check_what_is_left(&work).unwrap_or_else(|what| panic!("{at}, {struck}: {what}"));
         }
@@ -110,7 +109,7 @@ fn a_disk_that_fails_ends_the_server_and_takes_nothing_that_was_told() {
 #[test]
 fn a_start_on_a_disk_that_fails_says_so_and_the_next_one_finds_all() {
     let work = work_on(SimDisk::default());
-    let (image, options) = (work.world.disk.crash(Crash::Kill), &work.world.options);
+    let (image, options) = (work.world.disk.crash(Crash::Kill), work.world.options());
     let whole = recover(SimDisk::from_image(&image), options).unwrap();
     let check = |disk: SimDisk, at: &str| {
         let again = recover(disk, options).unwrap_or_else(|what| panic!("{at}: {what}"));

@@ -39,21 +39,19 @@ impl Crowd {
         let world = &mut self.work.world;
         world.end(Crash::Kill);
         world.disk.set_capacity(Some(capacity));
-        let before = std::mem::replace(&mut world.options.segment_bytes, segment_bytes);
-        if let Err(error) = world.start() {
+        if let Err(error) = world.start_with(segment_bytes) {
             assert!(error.contains("cannot be written anew, with segments of"), "{error}");
-            world.options.segment_bytes = before;
             world.start().expect("a full disk does not prevent a start");
         }
         self.clients = Speaks::ALL.map(|speaks| (speaks, world.connect(speaks.listener()))).into();
     }
 
-    fn talk(&mut self, who: usize, bytes: Vec<u8>) -> Vec<u8> {
+    fn talk(&mut self, who: usize, bytes: &[u8]) -> Vec<u8> {
         let client = self.clients[who].1;
         self.work.commands += 1;
         self.work.world.send(client, bytes);
         self.work.world.settle();
-        assert!(self.work.world.is_running(), "a full disk is no reason to end: {:?}", self.work.world.failure);
+        assert!(self.work.world.is_running(), "a full disk is no reason to end: {:?}", self.work.world.failure());
         self.work.world.hear(client)
     }
 
@@ -77,7 +75,7 @@ impl Crowd {
             }
             Speaks::Workq => format!("add {} full 9000 900000 {}\r\n{body}\r\n", uuid(entry), body.len()).into_bytes(),
         };
-        let answer = self.talk(who, bytes);
+        let answer = self.talk(who, &bytes);
         if speaks.is_yes(&answer) {
             self.work.ledger.put(entry, self.work.world.when());
             let id = speaks.put_numbers(&answer).first().map(u64::to_string);
@@ -111,7 +109,7 @@ impl Crowd {
             Speaks::Jobcentre => (putter, format!("{{\"request\":\"delete\",\"id\":{id}}}\n").into_bytes()),
             Speaks::Goqueue | Speaks::Masenko => (numbers, goqueue::delete(&id)),
         };
-        let answer = self.talk(who, bytes);
+        let answer = self.talk(who, &bytes);
         assert!(
             self.clients[who].0.is_yes(&answer),
             "a full disk refused to remove, {} left: {}",
@@ -177,17 +175,17 @@ fn a_server_starts_on_a_full_disk() {
         let disk = SimDisk::from_image(&crowd.work.world.disk.crash(crash));
         // Not a byte more than there is.
         disk.set_capacity(Some(disk.bytes()));
-        let mut world = World::new(disk, crowd.work.world.options.clone());
+        let mut world = World::new(disk, crowd.work.world.options().clone());
         world.start().unwrap_or_else(|error| panic!("{crash:?}: {error}"));
         let client = world.connect(Speaks::Jobcentre.listener());
-        world.send(client, b"{\"request\":\"get\",\"queues\":[\"full\"]}\n".to_vec());
+        world.send(client, b"{\"request\":\"get\",\"queues\":[\"full\"]}\n");
         world.settle();
         assert!(Speaks::Jobcentre.is_yes(&world.hear(client)), "{crash:?}");
         for number in 1..60 {
-            world.send(client, format!("{{\"request\":\"delete\",\"id\":{number}}}\n").into_bytes());
+            world.send(client, format!("{{\"request\":\"delete\",\"id\":{number}}}\n").as_bytes());
         }
         world.pass(5_000);
-        assert!(world.is_running(), "{crash:?}: {:?}", world.failure);
+        assert!(world.is_running(), "{crash:?}: {:?}", world.failure());
     }
 }
 
@@ -225,9 +223,9 @@ fn whatever_is_there_can_be_removed_in_any_order_from_a_disk_without_any_room() 
         }
         // Small records, until even those find no room.
         for _ in 0..below(&mut random, 600) {
-            let answer = crowd.talk(takes, b"RESERVE full\r\n".to_vec());
+            let answer = crowd.talk(takes, b"RESERVE full\r\n");
             let Some(id) = answer.strip_prefix(b"+").and_then(|rest| rest.get(..36)) else { break };
-            crowd.talk(takes, [b"RETRY full ", id, b"\r\n"].concat());
+            crowd.talk(takes, &[b"RETRY full ", id, b"\r\n"].concat());
         }
         while !crowd.jobs.is_empty() {
             crowd.remove(below(&mut random, crowd.jobs.len()));
@@ -250,7 +248,7 @@ fn whatever_ends_by_itself_needs_no_more_room_than_there_is() {
         let put = |crowd: &mut Crowd, job: usize| {
             let body = "x".repeat(length);
             let add = format!("add {} full 9000 60000 {length}\r\n{body}\r\n", uuid(job));
-            Speaks::Workq.is_yes(&crowd.talk(workq, add.into_bytes()))
+            Speaks::Workq.is_yes(&crowd.talk(workq, add.as_bytes()))
         };
         while put(&mut crowd, jobs) {
             jobs += 1;
@@ -266,7 +264,7 @@ fn whatever_ends_by_itself_needs_no_more_room_than_there_is() {
         }
         let world = &mut crowd.work.world;
         world.pass(100_000);
-        assert!(world.is_running(), "{:?}", world.failure);
+        assert!(world.is_running(), "{:?}", world.failure());
         assert!(put(&mut crowd, 0), "all {jobs} jobs of {length} bytes are gone, and there is no room");
     }
 }
@@ -280,11 +278,11 @@ fn what_was_begun_of_a_segment_takes_no_room_that_is_not_there() {
         let add = |job, bytes| format!("add {} full 9000 90000000 {bytes}\r\n{}\r\n", uuid(job), "x".repeat(bytes));
         // Jobs of one segment, with results that take many.
         for job in 0..60 {
-            crowd.talk(workq, add(job, 20).into_bytes());
+            crowd.talk(workq, add(job, 20).as_bytes());
         }
         for job in 0..60 {
             let complete = format!("complete {} 4000\r\n{}\r\n", uuid(job), "r".repeat(4_000));
-            assert!(Speaks::Workq.is_yes(&crowd.talk(workq, complete.into_bytes())));
+            assert!(Speaks::Workq.is_yes(&crowd.talk(workq, complete.as_bytes())));
         }
         // Others come and go, so that the segment is being written anew when the disk gets full.
         for job in 100..200 {
@@ -292,10 +290,10 @@ fn what_was_begun_of_a_segment_takes_no_room_that_is_not_there() {
                 let disk = &crowd.work.world.disk;
                 disk.set_capacity(Some(disk.bytes() + free * SEGMENT_BYTES));
             }
-            if !Speaks::Workq.is_yes(&crowd.talk(workq, add(job, 4_000).into_bytes())) {
+            if !Speaks::Workq.is_yes(&crowd.talk(workq, add(job, 4_000).as_bytes())) {
                 break;
             }
-            crowd.talk(workq, format!("delete {}\r\n", uuid(job)).into_bytes());
+            crowd.talk(workq, format!("delete {}\r\n", uuid(job)).as_bytes());
         }
     }
 }

@@ -4,7 +4,6 @@ mod cuts;
 mod faults;
 mod full;
 mod ledger;
-mod record;
 mod recover;
 mod salvaged;
 mod speak;
@@ -47,8 +46,8 @@ fn lives(sync: SyncMode, commands: usize, ends: &[Crash]) -> Workload {
             work.world.stop();
         }
         work.world.end(*crash);
-        work.world.options.segment_bytes = if life == 0 { SEGMENT_BYTES } else { SEGMENT_BYTES * 3 / 2 };
-        work.world.start().expect("it starts again");
+        let segment_bytes = if life == 0 { SEGMENT_BYTES } else { SEGMENT_BYTES * 3 / 2 };
+        work.world.start_with(segment_bytes).expect("it starts again");
     }
     work
 }
@@ -56,7 +55,7 @@ fn lives(sync: SyncMode, commands: usize, ends: &[Crash]) -> Workload {
 /// Cuts off every life there was.
 #[allow(clippy::print_stdout)]
 fn cut_everywhere(work: &Workload) -> Tally {
-    let (ledger, options, share) = (&work.ledger, &work.world.options, share());
+    let (ledger, options, share) = (&work.ledger, work.world.options(), share());
     let mut tally = Tally::default();
     for (index, life) in work.world.lives.iter().enumerate() {
         let truth = Truth::of(&life.notes);

@@ -7,7 +7,7 @@ use jobyard_engine::{Engine, History, Limits, Snapshot};
 use jobyard_log::Position;
 use jobyard_sim::disk::Image;
 
-use crate::record::Notes;
+use jobyard_sim::world::Notes;
 
 /// The state at every position.
 #[derive(Debug)]

@@ -115,7 +115,7 @@ impl Workload {
     pub fn work_until(&mut self, commands: usize) {
         while self.commands < commands {
             self.round();
-            assert!(self.world.is_running(), "the server ended: {:?}", self.world.failure);
+            assert!(self.world.is_running(), "the server ended: {:?}", self.world.failure());
         }
     }
 
@@ -163,7 +163,7 @@ impl Workload {
         let when = self.world.when();
         pending.ends.iter().for_each(|entry| self.ledger.end_asked(*entry, when));
         self.clients[index].pending = Some(pending);
-        self.world.send(self.clients[index].id, bytes);
+        self.world.send(self.clients[index].id, &bytes);
         self.commands += 1;
     }
 

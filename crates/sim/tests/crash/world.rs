@@ -1,21 +1,18 @@
-//! A server on a simulated disk and its connections: no more than a broker needs to be driven.
+//! The simulated world as these tests use it: nothing is late or cut up, all that the log is given is noted, and what was done
+//! to the disk is kept, life by life.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::{Cell, Ref, RefCell};
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use jobyard_broker::{Action, Broker, Clock, Config, Event, Listening, Sleep};
+use jobyard_broker::{Config, Event, Listening};
 use jobyard_engine::{ClientId, Limits};
-use jobyard_log::{FileLog, Options, SyncMode};
+use jobyard_log::{Options, SyncMode};
 use jobyard_protocols::{Options as ListenerOptions, find};
-use jobyard_sim::disk::{Crash, SimDisk};
+use jobyard_sim::disk::{Crash, History, SimDisk};
+use jobyard_sim::world::{self, Lateness, Manners, Notes, Parting, Setup};
 
-use crate::record::{Life, Notes, Recorder};
-
-/// 2026-01-01T00:00:00Z.
-pub const START_WALL_MS: i64 = 1_767_225_600_000;
 pub const SALT: u64 = 0x5eed_0fa1_2b3c_4d5e;
-const TURNS_MAX: usize = 100_000;
 
 /// What listens, in this order; the last is the one port for all.
 pub const LISTENERS: [(&str, &str); 6] = [
@@ -27,7 +24,7 @@ pub const LISTENERS: [(&str, &str); 6] = [
     ("any", "heartbeat=2h"),
 ];
 
-pub fn config() -> Config {
+fn config() -> Config {
     let listening = |(name, query): (&str, &str)| {
         let listener = find(name).expect("it is in the table");
         let options = ListenerOptions::parse(query, &listener.options()).expect("it knows its options");
@@ -46,63 +43,91 @@ pub fn options(segment_bytes: u64, sync: SyncMode) -> Options {
     Options { segment_bytes, sync, ..Options::new(SALT) }
 }
 
-/// These options for one start: each has a number of its own.
-pub fn for_one_start(options: &Options) -> Options {
+/// A number for one start: each has its own.
+fn salt() -> u64 {
     thread_local!(static STARTS: Cell<u64> = const { Cell::new(0) });
     STARTS.set(STARTS.get() + 1);
-    Options { salt_for_new: SALT ^ STARTS.get() << 8, ..options.clone() }
+    SALT ^ STARTS.get() << 8
+}
+
+/// These options for one start.
+pub fn for_one_start(options: &Options) -> Options {
+    Options { salt_for_new: salt(), ..options.clone() }
+}
+
+/// One life of a server: from its start to its end, clean or not.
+#[derive(Clone, Debug)]
+pub struct Life {
+    pub history: History,
+    pub notes: Notes,
 }
 
 /// A server and its connections.
 pub struct World {
-    pub clock: Clock,
-    pub disk: SimDisk,
-    pub options: Options,
-    pub notes: Rc<RefCell<Notes>>,
+    world: world::World,
     /// The lives that have ended.
     pub lives: Vec<Life>,
-    broker: Option<Box<Broker<Recorder>>>,
-    events: Vec<Event>,
-    pipes: BTreeMap<ClientId, Pipe>,
-    last_client: u64,
-    /// Why the server ended, if it did.
-    pub failure: Option<String>,
+    /// Why it did not start, if it did not.
+    refused: Option<String>,
+    notes: Rc<RefCell<Notes>>,
 }
 
-#[derive(Default)]
-struct Pipe {
-    sent: VecDeque<Vec<u8>>,
-    left: bool,
-    heard: Vec<u8>,
-    closed: bool,
+impl Deref for World {
+    type Target = world::World;
+
+    fn deref(&self) -> &world::World {
+        &self.world
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut world::World {
+        &mut self.world
+    }
 }
 
 impl World {
     pub fn new(disk: SimDisk, options: Options) -> Self {
-        let clock = Clock { monotonic_ms: 1_000, boot: 1, wall_ms: START_WALL_MS };
-        World {
-            clock,
-            disk,
-            options,
-            notes: Rc::default(),
-            lives: Vec::new(),
-            broker: None,
-            events: Vec::new(),
-            pipes: BTreeMap::new(),
-            last_client: 0,
-            failure: None,
-        }
+        let setup = Setup { config: config(), log: options, lateness: Lateness::None };
+        let mut world =
+            World { world: world::World::new(setup, 1), lives: Vec::new(), refused: None, notes: Rc::default() };
+        world.disk = disk;
+        world.world.notes = Some(Rc::clone(&world.notes));
+        world
+    }
+
+    /// How its log is kept.
+    pub fn options(&self) -> &Options {
+        &self.setup().log
+    }
+
+    /// What its log was given, and what it said.
+    pub fn notes(&self) -> Ref<'_, Notes> {
+        self.notes.borrow()
     }
 
     /// Starts the server on what the disk holds.
     pub fn start(&mut self) -> Result<(), String> {
-        let log = FileLog::open(self.disk.clone(), for_one_start(&self.options));
-        let recorder = Recorder::new(log, self.options.sync, Rc::clone(&self.notes));
-        let broker = Broker::open(config(), recorder, self.clock).map_err(|error| error.to_string())?;
-        self.broker = Some(Box::new(broker));
-        self.failure = None;
+        self.start_with(self.options().segment_bytes)
+    }
+
+    /// Starts the server on what the disk holds, with segments of this length.
+    pub fn start_with(&mut self, segment_bytes: u64) -> Result<(), String> {
+        let before = self.options().segment_bytes;
+        self.set_segment_bytes(segment_bytes, salt());
+        self.refused = self.world.start().err();
         self.settle();
+        let ended = self.why_ended().map(str::to_owned);
+        if let Some(why) = ended {
+            self.set_segment_bytes(before, salt());
+            return Err(why);
+        }
         Ok(())
+    }
+
+    /// Why the server ended by itself, or did not start.
+    pub fn why_ended(&self) -> Option<&str> {
+        self.refused.as_deref().or(self.failure())
     }
 
     /// The moment, as the ledger counts.
@@ -110,149 +135,45 @@ impl World {
         (self.lives.len(), self.disk.operations())
     }
 
-    pub fn is_running(&self) -> bool {
-        self.broker.is_some()
-    }
-
-    /// Why its server could find no more room.
-    pub fn shortage(&self) -> Option<String> {
-        self.broker.as_ref()?.shortage()
-    }
-
     pub fn connect(&mut self, listener: usize) -> ClientId {
-        self.last_client += 1;
-        let client = ClientId(self.last_client);
-        self.pipes.insert(client, Pipe::default());
-        self.events.push(Event::Accepted { client, listener });
-        client
-    }
-
-    pub fn send(&mut self, client: ClientId, bytes: Vec<u8>) {
-        if let Some(pipe) = self.pipes.get_mut(&client).filter(|pipe| !pipe.closed) {
-            pipe.sent.push_back(bytes);
-            self.events.push(Event::Readable(client));
-        }
+        self.world.connect(listener, Manners::PLAIN)
     }
 
     pub fn leave(&mut self, client: ClientId) {
-        if let Some(pipe) = self.pipes.get_mut(&client).filter(|pipe| !pipe.closed) {
-            pipe.left = true;
-            self.events.push(Event::Gone(client));
-        }
+        self.part(client, Parting::Reset);
     }
 
     /// All that this client has heard since it was last asked.
     pub fn hear(&mut self, client: ClientId) -> Vec<u8> {
-        self.pipes.get_mut(&client).map(|pipe| std::mem::take(&mut pipe.heard)).unwrap_or_default()
-    }
-
-    pub fn is_closed(&self, client: ClientId) -> bool {
-        self.pipes.get(&client).is_none_or(|pipe| pipe.closed)
+        self.world.hear(client).into_iter().flat_map(|chunk| chunk.bytes).collect()
     }
 
     /// Turns until there is nothing to do; says for how long.
     pub fn settle(&mut self) -> Option<u64> {
-        for _ in 0..TURNS_MAX {
-            match self.turn() {
-                None | Some(Sleep::Forever) if self.events.is_empty() => return None,
-                Some(Sleep::Millis(ms)) if ms > 0 && self.events.is_empty() => return Some(ms),
-                _ => {}
-            }
-        }
-        panic!("the server is not at rest after {TURNS_MAX} turns");
-    }
-
-    fn turn(&mut self) -> Option<Sleep> {
-        let Some(broker) = &mut self.broker else {
-            self.events.clear();
-            return None;
-        };
-        let mut actions = Vec::new();
-        let sleep = broker.turn(self.clock, &mut self.events, &mut actions);
-        for action in actions {
-            self.carry_out(action);
-        }
-        Some(sleep)
-    }
-
-    fn carry_out(&mut self, action: Action) {
-        match action {
-            Action::Read { client, at_most } => self.read(client, at_most),
-            Action::Write(client) => self.write(client),
-            Action::Finish(_) | Action::CloseListeners => {}
-            Action::Close(client) => self.close(client),
-            Action::Exit => self.exit(),
-        }
-    }
-
-    fn read(&mut self, client: ClientId, at_most: usize) {
-        let Some(pipe) = self.pipes.get_mut(&client) else { return };
-        let mut bytes = pipe.sent.pop_front().unwrap_or_default();
-        if bytes.len() > at_most {
-            pipe.sent.push_front(bytes.split_off(at_most));
-        }
-        self.events.push(Event::Received { client, bytes, more: !pipe.sent.is_empty() });
-    }
-
-    fn write(&mut self, client: ClientId) {
-        let (Some(broker), Some(pipe)) = (&self.broker, self.pipes.get_mut(&client)) else { return };
-        if pipe.left {
-            self.events.push(Event::Gone(client));
-            return;
-        }
-        let output = broker.output(client);
-        pipe.heard.extend_from_slice(output);
-        self.events.push(Event::Wrote { client, count: output.len() });
-    }
-
-    fn close(&mut self, client: ClientId) {
-        if let Some(pipe) = self.pipes.get_mut(&client) {
-            pipe.closed = true;
-        }
-    }
-
-    fn exit(&mut self) {
-        self.failure = self.broker.as_ref().and_then(|broker| broker.failure().map(ToString::to_string));
-        self.broker = None;
-        self.pipes.values_mut().for_each(|pipe| pipe.closed = true);
+        self.rest().unwrap_or_else(|wrong| panic!("{wrong}"))
     }
 
     /// Time passes; what falls due is done at its time.
-    pub fn pass(&mut self, mut ms: u64) {
-        loop {
-            let step = self.settle().unwrap_or(ms).min(ms);
-            self.clock.monotonic_ms += step;
-            self.clock.wall_ms += i64::try_from(step).expect("a short while");
-            ms -= step;
-            if ms == 0 {
-                self.settle();
-                return;
-            }
-        }
+    pub fn pass(&mut self, ms: u64) {
+        self.world.pass(ms).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 
     /// The server is told to stop, and does.
     pub fn stop(&mut self) {
-        self.events.push(Event::Stop);
+        self.signal(Event::Stop);
         while let (true, Some(ms)) = (self.is_running(), self.settle()) {
-            self.clock.monotonic_ms += ms;
+            self.leap(ms);
         }
         assert!(!self.is_running(), "the server was told to stop");
-        assert_eq!(self.failure, None);
+        assert_eq!(self.failure(), None);
     }
 
-    /// The server ends as it stands, and what the crash leaves is the next one's disk.
+    /// The server ends as it stands, and what the crash leaves is the next one's disk, all of it durable.
     pub fn end(&mut self, crash: Crash) {
-        self.broker = None;
-        self.events.clear();
-        self.pipes.clear();
-        self.lives.push(Life { history: self.disk.history(), notes: self.notes.borrow().clone() });
-        self.disk = SimDisk::from_image(&self.disk.crash(crash));
-        let batches = std::mem::take(&mut self.notes.borrow_mut().batches);
-        *self.notes.borrow_mut() = Notes { batches, ..Notes::default() };
-        if crash != Crash::Kill {
-            self.clock.boot += 1;
-            self.clock.monotonic_ms = 500;
-        }
+        let (history, notes) = (self.disk.history(), self.notes().clone());
+        *self.notes.borrow_mut() = notes.of_next_life();
+        self.lives.push(Life { history, notes });
+        self.crash(crash);
+        self.disk = SimDisk::from_image(&self.disk.crash(Crash::Kill));
     }
 }
