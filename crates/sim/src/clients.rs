@@ -140,6 +140,8 @@ pub struct Speaker {
     pub holds_by_connection: bool,
     /// Whether one can wait for a job.
     pub waits: bool,
+    /// Whether one that is silent for too long is cut off.
+    pub heartbeat: bool,
     /// For how long a lease lasts, in milliseconds, if the job does not say; nothing: until it is ended.
     pub lease_ms: Option<u64>,
     /// The commands, by label.

@@ -52,7 +52,7 @@ pub struct Taker {
     pub client: ClientId,
     /// What it speaks.
     pub speaker: &'static Speaker,
-    /// Whether its connection ends with its last answer.
+    /// Whether its connection ends with its last answer, or may have ended since.
     pub gone: bool,
 }
 
@@ -358,15 +358,18 @@ impl Ledger {
             || self.time_lost_at_ms > 0 && job.leases.iter().any(|lease| !lease.by_connection)
     }
 
-    /// Jobs in this queue that anyone who waits must be given, when all is at rest.
+    /// A job in this queue that anyone who has asked since then must be given: nobody else was.
     #[must_use]
-    pub fn certainly_ready(&self, queue: &str, now_ms: u64) -> Option<Entry> {
+    pub fn certainly_ready(&self, queue: &str, since: When) -> Option<Entry> {
         self.jobs.iter().position(|job| {
             let plain = job.put.delay_s.is_none() && job.put.blockers.is_empty() && !job.failed;
             let free = |lease: &Lease| {
-                !lease.by_connection && !lease.may_be_over && lease.over_ms.is_some_and(|over_ms| over_ms <= now_ms)
+                !lease.by_connection
+                    && !lease.may_be_over
+                    && lease.over_ms.is_some_and(|over_ms| over_ms <= since.at_ms)
             };
             job.put.queue == queue
+                && job.put_told.is_some_and(|told| told.turn <= since.turn)
                 && self.must_be_there(job.put.entry)
                 && plain
                 && !job.may_be_taken

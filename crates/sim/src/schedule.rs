@@ -5,6 +5,7 @@ mod audit;
 mod expected;
 mod faults;
 mod people;
+mod rest;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,6 +76,8 @@ pub(crate) struct Schedule {
     tally: Tally,
     random: u64,
     queues: usize,
+    /// After how long a silence masenko cuts off.
+    heartbeat_ms: u64,
     /// How long bodies are, at most.
     pad_max: usize,
     steps: usize,
@@ -111,7 +114,8 @@ impl Schedule {
             kind => [16 << 10, 24 << 10, 64 << 10, 1 << 20][kind],
         };
         let log = Options { segment_bytes, sync, ..Options::new(splitmix(random) | 1) };
-        let setup = Setup { config: config(splitmix(random)), log, lateness };
+        let heartbeat_ms = if below(random, 3) == 0 { 8_000 } else { 7_200_000 };
+        let setup = Setup { config: config(splitmix(random), heartbeat_ms), log, lateness };
         let (queues, pad_max) = (1 + below(random, QUEUES.len()), [10, 100, 1_500][below(random, 3)]);
         // No larger than what fits into a segment with what else a turn decides.
         let pad_max = if segment_bytes == 6 << 10 { pad_max.min(400) } else { pad_max };
@@ -126,6 +130,7 @@ impl Schedule {
             tally: Tally::new(),
             random: *random,
             queues,
+            heartbeat_ms,
             pad_max,
             steps,
             draining: false,
@@ -201,43 +206,16 @@ impl Schedule {
         self.all_hear()?;
         self.check_at_rest()
     }
-
-    /// When all is at rest, nobody waits for what is there, nor longer than was said.
-    fn check_at_rest(&mut self) -> Result<(), Wrong> {
-        if !self.world.is_running() || self.draining {
-            return Ok(());
-        }
-        let now_ms = self.world.elapsed_ms();
-        // Who does not read may have been given a job and not know it.
-        let unclear: Vec<&str> = self.people.iter().flat_map(Person::may_have_taken).collect();
-        for index in 0..self.people.len() {
-            let Some((queues, until_ms)) = self.people[index].waits(now_ms) else { continue };
-            if let Some(until_ms) = until_ms
-                && until_ms < now_ms
-            {
-                let who = &self.people[index];
-                return Err(format!("{who:?} should have been answered at {until_ms}, and it is {now_ms}"));
-            }
-            for queue in queues.into_iter().filter(|queue| !unclear.contains(queue)) {
-                if let Some(entry) = self.ledger.certainly_ready(queue, now_ms) {
-                    let who = &self.people[index];
-                    return Err(format!("{who:?} waits for a job of '{queue}', and job {entry} is there"));
-                }
-            }
-            self.count("checked: someone waits rightly", 1);
-        }
-        Ok(())
-    }
 }
 
 /// What is listened to: every protocol with jobs, and the one port for all last.
-fn config(seed: u64) -> Config {
+fn config(seed: u64, heartbeat_ms: u64) -> Config {
     let names = PROTOCOLS.iter().map(|protocol| protocol.name).chain([ANY]);
     let listening = |name: &str| {
         let listener = find(name).expect("it is in the table");
         let knows = listener.options();
-        let query = if knows.contains(&"heartbeat") { "heartbeat=2h" } else { "" };
-        let options = ListenerOptions::parse(query, &knows).expect("it knows its options");
+        let query = if knows.contains(&"heartbeat") { format!("heartbeat={heartbeat_ms}ms") } else { String::new() };
+        let options = ListenerOptions::parse(&query, &knows).expect("it knows its options");
         Listening { listener, options }
     };
     Config { limits: Limits::default(), listeners: names.map(listening).collect(), seed, drain_timeout_ms: 5_000 }

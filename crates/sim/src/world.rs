@@ -257,7 +257,13 @@ impl World {
         }
     }
 
-    /// Time passes while the server does not run, or is stopped.
+    /// As by SIGSTOP: time passes, all that is under way arrives, and the server does nothing.
+    pub fn stall(&mut self, ms: u64) {
+        self.deliver(true);
+        self.leap(ms);
+    }
+
+    /// Time passes while the server does not run.
     pub fn leap(&mut self, ms: u64) {
         self.elapsed_ms += ms;
         self.clock.monotonic_ms += ms;

@@ -6,6 +6,7 @@ pub const SPEAKER: Speaker = Speaker {
     protocol: "jobcentre",
     holds_by_connection: true,
     waits: true,
+    heartbeat: false,
     lease_ms: None,
     commands: &["jobcentre put", "jobcentre get", "jobcentre delete", "jobcentre abort", "jobcentre nonsense"],
     say,

@@ -6,6 +6,7 @@ pub const SPEAKER: Speaker = Speaker {
     protocol: "masenko",
     holds_by_connection: true,
     waits: true,
+    heartbeat: true,
     lease_ms: None,
     commands: &[
         "masenko PUSH",

@@ -6,6 +6,7 @@ pub const SPEAKER: Speaker = Speaker {
     protocol: "takeanumber",
     holds_by_connection: false,
     waits: false,
+    heartbeat: false,
     lease_ms: None,
     commands: &[
         "takeanumber ADD",

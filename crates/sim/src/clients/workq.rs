@@ -6,6 +6,7 @@ pub const SPEAKER: Speaker = Speaker {
     protocol: "workq",
     holds_by_connection: false,
     waits: true,
+    heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     commands: &[
         "workq add",

@@ -40,7 +40,7 @@ impl Schedule {
     fn visitor(&mut self, protocol: &str) -> usize {
         let speaker = SPEAKERS.iter().find(|speaker| speaker.protocol == protocol).expect("it is spoken");
         let client = self.world.connect(listener_of(protocol), Manners::PLAIN);
-        self.people.push(Person::new(client, speaker));
+        self.people.push(Person::new(client, speaker, self.now()));
         self.people.len() - 1
     }
 

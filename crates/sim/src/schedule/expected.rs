@@ -112,6 +112,8 @@ pub const RECORDS: &[&str] = &[
     "audit: a job is there rightly",
     "audit: a queue is counted rightly",
     "checked: someone waits rightly",
+    "checked: someone was told of nothing rightly",
+    "checked: who was silent was cut off",
     "jobs end asked",
     "jobs ended",
     "jobs never told",

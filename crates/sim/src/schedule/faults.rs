@@ -88,9 +88,8 @@ impl Schedule {
             8 if stops => return self.stop(),
             9 if clocks => self.clock_is_set(),
             10 if clocks => {
-                // As by SIGSTOP: time passes, and the server does nothing.
                 let ms = 100 + self.below(3_000) as u64;
-                self.world.leap(ms);
+                self.world.stall(ms);
                 self.count("fault stall", 1);
             }
             _ => self.invite(),

@@ -23,10 +23,18 @@ pub struct Person {
     marks: VecDeque<(usize, When)>,
     holds: Vec<Held>,
     /// Whether it sends nothing more.
-    gone: bool,
-    reads: bool,
+    pub gone: bool,
+    pub reads: bool,
     /// Whether the server knows what it speaks.
-    known: bool,
+    pub known: bool,
+    /// When it came, and sent something.
+    sent: Vec<When>,
+    /// When it last heard something.
+    pub heard_ms: u64,
+    /// When all was first at rest since it came: the server knows it.
+    pub welcomed_ms: Option<u64>,
+    /// It was silent for too long, and the server has said so.
+    pub cut_off: bool,
 }
 
 struct Pending {
@@ -48,31 +56,45 @@ impl fmt::Debug for Person {
 }
 
 /// A client that waits longer than said by so much has been forgotten. goqueue counts whole seconds.
-const SLACK_MS: u64 = 1_500;
+pub const SLACK_MS: u64 = 1_500;
+/// What masenko says to those who are silent for too long.
+const NO_HEARTBEAT: &[u8] = b"ERR {\"msg\":\"no heartbeat\"}\n";
 /// So much is asked without waiting for answers, at most.
 const PENDING_MAX: usize = 3;
 const WAITS_MS: [u64; 4] = [0, 0, 1_000, 3_000];
 
 impl Person {
     /// One that has just connected.
-    pub fn new(client: ClientId, speaker: &'static Speaker) -> Self {
-        let (pending, unheard, marks, holds) = (VecDeque::new(), Vec::new(), VecDeque::new(), Vec::new());
-        Person { client, speaker, pending, unheard, marks, holds, gone: false, reads: true, known: true }
+    pub fn new(client: ClientId, speaker: &'static Speaker, now: When) -> Self {
+        Person {
+            client,
+            speaker,
+            pending: VecDeque::new(),
+            unheard: Vec::new(),
+            marks: VecDeque::new(),
+            holds: Vec::new(),
+            gone: false,
+            reads: true,
+            known: true,
+            sent: vec![now],
+            heard_ms: now.at_ms,
+            welcomed_ms: None,
+            cut_off: false,
+        }
     }
 
     /// If it waits: for which queues, and until when it must have been answered. To be asked when all is at rest.
     pub fn waits(&mut self, now_ms: u64) -> Option<(Vec<&'static str>, Option<u64>)> {
-        if self.gone || !self.reads {
+        if self.gone || !self.reads || self.cut_off {
             return None;
         }
         let pending = self.pending.front_mut()?;
         let since_ms = *pending.heard_at_ms.get_or_insert(now_ms);
         match &pending.ask {
             Ask::Take { queues, wait_ms } if *wait_ms > 0 => {
-                // goqueue can name but one.
-                let queues = if self.speaker.protocol == "goqueue" { &queues[..1] } else { &queues[..] };
                 let until_ms = (*wait_ms != u64::MAX).then(|| since_ms + wait_ms + SLACK_MS);
-                Some((queues.to_vec(), until_ms))
+                let queues = asked_of(self.speaker, queues).to_vec();
+                Some((queues, until_ms))
             }
             Ask::Put(put) if put.runs => None,
             _ => Some((Vec::new(), Some(since_ms + SLACK_MS))),
@@ -102,6 +124,27 @@ impl Person {
         let asks = self.pending.iter().map(|pending| &pending.ask);
         let queues = asks.filter_map(|ask| if let Ask::Take { queues, .. } = ask { Some(queues) } else { None });
         queues.flatten().copied().collect()
+    }
+
+    /// Of these queues, those that it asks for a job of.
+    pub fn asked_of<'a>(&self, queues: &'a [&'static str]) -> &'a [&'static str] {
+        asked_of(self.speaker, queues)
+    }
+
+    /// Whether it asked for a job of this queue and was not answered yet.
+    pub fn asks_for(&self, queue: &str) -> bool {
+        self.pending.iter().any(|pending| matches!(&pending.ask, Ask::Take { queues, .. } if queues.contains(&queue)))
+    }
+
+    /// When it had last sent something that has arrived at that moment: whenever time passes, all arrives.
+    pub fn sent_before_ms(&self, when: When) -> u64 {
+        self.sent.iter().rev().find(|sent| sent.at_ms < when.at_ms).map_or(0, |sent| sent.at_ms)
+    }
+
+    /// Whether until then it was ever silent for so long: it may have sent something after that, and not know.
+    pub fn was_silent(&self, ms: u64, until: When) -> bool {
+        let moments: Vec<u64> = self.sent.iter().chain([&until]).map(|when| when.at_ms).collect();
+        moments.windows(2).any(|pair| pair[0] + ms <= pair[1])
     }
 
     /// How many jobs it has.
@@ -135,7 +178,8 @@ impl Schedule {
         };
         let client = self.world.connect(listener, manners);
         let known = listener != PROTOCOLS.len();
-        self.people.push(Person { known, ..Person::new(client, speaker) });
+        let now = self.now();
+        self.people.push(Person { known, ..Person::new(client, speaker, now) });
         self.count(&format!("connected {}", speaker.protocol), 1);
     }
 
@@ -258,6 +302,7 @@ impl Schedule {
         self.count(label, 1);
         let person = &mut self.people[index];
         person.known = true;
+        person.sent.push(now);
         person.pending.push_back(Pending { ask, label, asked: now, heard_at_ms: None });
         let client = person.client;
         self.world.send(client, &bytes);
@@ -293,10 +338,18 @@ impl Schedule {
         let when = When { turn: chunk.turn, at_ms: chunk.at_ms };
         self.people[index].marks.push_back((chunk.bytes.len(), when));
         self.people[index].unheard.extend(chunk.bytes);
+        self.people[index].heard_ms = chunk.at_ms;
         loop {
             let person = &mut self.people[index];
             if person.unheard.is_empty() {
                 return Ok(());
+            }
+            if person.speaker.heartbeat && NO_HEARTBEAT.starts_with(&person.unheard) {
+                if person.unheard.len() < NO_HEARTBEAT.len() {
+                    return Ok(());
+                }
+                let when = person.pass(NO_HEARTBEAT.len());
+                return self.check_cut_off(index, when);
             }
             let Some(pending) = person.pending.front() else {
                 // Why a connection ends may be said without being asked.
@@ -329,8 +382,14 @@ impl Schedule {
         };
         disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
         match (ask, heard) {
+            (Ask::Take { queues, wait_ms }, Heard::Nothing) => {
+                self.check_nothing(index, queues, *wait_ms, *asked, when)?;
+            }
             (Ask::Take { queues, .. }, Heard::Took { id, body }) => {
-                let by = Taker { client, speaker, gone: self.people[index].gone };
+                self.forget_silent(when);
+                let who = &self.people[index];
+                let silent = speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
+                let by = Taker { client, speaker, gone: who.gone || silent };
                 let entry = self.ledger.took(&body, &by, *asked, when)?;
                 let put = &self.ledger.jobs[entry].put;
                 let Some(queue) =
@@ -428,12 +487,12 @@ impl Schedule {
     pub fn mourn(&mut self) -> Result<(), Wrong> {
         let mut index = 0;
         while index < self.people.len() {
-            let Person { client, gone, reads, .. } = self.people[index];
+            let Person { client, gone, reads, cut_off, .. } = self.people[index];
             if !self.world.is_closed(client) || !reads {
                 index += 1;
                 continue;
             }
-            if self.world.is_running() && !gone && !self.draining {
+            if self.world.is_running() && !gone && !cut_off && !self.draining {
                 return Err(format!("{:?} was cut off, and nobody knows why", self.people[index]));
             }
             self.world.forget(client);
@@ -445,6 +504,11 @@ impl Schedule {
         }
         Ok(())
     }
+}
+
+/// goqueue can name but one queue.
+fn asked_of<'a>(speaker: &Speaker, queues: &'a [&'static str]) -> &'a [&'static str] {
+    if speaker.protocol == "goqueue" { &queues[..1] } else { queues }
 }
 
 /// Something that more protocols can say.

@@ -1,0 +1,107 @@
+//! What must hold of those who wait, those who are told that there is nothing, and those who are silent.
+
+use super::Schedule;
+use super::people::{Person, SLACK_MS};
+use crate::ledger::When;
+use crate::world::Wrong;
+
+impl Schedule {
+    /// When all is at rest, nobody waits for what is there, nor longer than was said, and nobody is silent for too long.
+    pub(super) fn check_at_rest(&mut self) -> Result<(), Wrong> {
+        if !self.world.is_running() || self.draining {
+            return Ok(());
+        }
+        let now = self.now();
+        let now_ms = now.at_ms;
+        // Who does not read may have been given a job and not know it.
+        let unclear: Vec<&str> = self.people.iter().flat_map(Person::may_have_taken).collect();
+        for index in 0..self.people.len() {
+            self.check_silence(index)?;
+            let Some((queues, until_ms)) = self.people[index].waits(now_ms) else { continue };
+            if let Some(until_ms) = until_ms
+                && until_ms < now_ms
+            {
+                let who = &self.people[index];
+                return Err(format!("{who:?} should have been answered at {until_ms}, and it is {now_ms}"));
+            }
+            for queue in queues.into_iter().filter(|queue| !unclear.contains(queue)) {
+                if let Some(entry) = self.ledger.certainly_ready(queue, now) {
+                    let who = &self.people[index];
+                    return Err(format!("{who:?} waits for a job of '{queue}', and job {entry} is there"));
+                }
+            }
+            self.count("checked: someone waits rightly", 1);
+        }
+        Ok(())
+    }
+
+    /// Someone was told that there is no job. It must have waited as long as it wanted to; and if there was one all the
+    /// time that nobody else can have been given, that was not true.
+    pub(super) fn check_nothing(
+        &mut self,
+        index: usize,
+        queues: &[&'static str],
+        wait_ms: u64,
+        asked: When,
+        when: When,
+    ) -> Result<(), Wrong> {
+        let who = &self.people[index];
+        // Who sends nothing more may not wait, and a server that is about to stop gives no jobs away.
+        if who.gone || self.draining {
+            return Ok(());
+        }
+        if when.at_ms < asked.at_ms.saturating_add(wait_ms) {
+            return Err(format!("{who:?} was told at {when:?} that there is no job, and asked at {asked:?} to wait"));
+        }
+        // After a stall, leases end behind what was asked meanwhile: one that was leased may not have been there.
+        let since = When { at_ms: 0, ..asked };
+        for queue in who.asked_of(queues) {
+            let mut others = self.people.iter().enumerate().filter(|(other, _)| *other != index);
+            if others.any(|(_, person)| person.asks_for(queue)) {
+                continue;
+            }
+            if let Some(entry) = self.ledger.certainly_ready(queue, since) {
+                return Err(format!("{who:?} was told that there is no job in '{queue}', and job {entry} was there"));
+            }
+        }
+        self.count("checked: someone was told of nothing rightly", 1);
+        Ok(())
+    }
+
+    /// Who has been silent for too long must have been told so: all that it sent was answered.
+    fn check_silence(&mut self, index: usize) -> Result<(), Wrong> {
+        let now_ms = self.world.elapsed_ms();
+        let who = &mut self.people[index];
+        let since_ms = (*who.welcomed_ms.get_or_insert(now_ms)).max(who.heard_ms);
+        // On the port for all, one that never said anything has no heartbeat.
+        let may_be_cut_off = who.speaker.heartbeat && who.known && !who.gone && !who.cut_off;
+        let silent = may_be_cut_off && who.reads && who.is_answered();
+        if silent && since_ms.saturating_add(self.heartbeat_ms + SLACK_MS) < now_ms {
+            return Err(format!("{who:?} has been silent since {since_ms}, and was not cut off"));
+        }
+        Ok(())
+    }
+
+    /// Someone was told that it was silent for too long.
+    pub(super) fn check_cut_off(&mut self, index: usize, when: When) -> Result<(), Wrong> {
+        let who = &mut self.people[index];
+        let sent_ms = who.sent_before_ms(when);
+        if when.at_ms < sent_ms.saturating_add(self.heartbeat_ms) {
+            return Err(format!("{who:?} was cut off at {when:?}, and had sent something at {sent_ms}"));
+        }
+        who.cut_off = true;
+        let client = who.client;
+        self.ledger.client_gone(client);
+        self.count("checked: who was silent was cut off", 1);
+        Ok(())
+    }
+
+    /// Those who have been silent for too long may have lost what they had, whether or not they have heard so.
+    pub(super) fn forget_silent(&mut self, when: When) {
+        for person in self.people.iter().filter(|person| person.speaker.heartbeat) {
+            if person.was_silent(self.heartbeat_ms, when) {
+                self.ledger.client_gone(person.client);
+            }
+        }
+    }
+}
