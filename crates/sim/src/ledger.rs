@@ -378,6 +378,39 @@ impl Ledger {
         })
     }
 
+    /// A job that this client has for certain: whatever it asks of it now must be done.
+    #[must_use]
+    pub fn surely_has(&self, entry: Entry, client: ClientId, at_ms: u64) -> bool {
+        let job = &self.jobs[entry];
+        let undisturbed = job.disturbing == 0 && job.end_asked.is_none() && job.put.lifetime_s.is_none();
+        let has = |lease: &Lease| {
+            lease.client == client && !lease.may_be_over && lease.until_ms.is_none_or(|until_ms| at_ms < until_ms)
+        };
+        undisturbed && !job.put.runs && job.leases.last().is_some_and(has)
+    }
+
+    /// Whether of all that may end a job or its lease nothing but one thing was under way since then.
+    #[must_use]
+    pub fn nobody_else_asked(&self, entry: Entry, since: When) -> bool {
+        let job = &self.jobs[entry];
+        job.disturbing == 1 && job.disturbed.is_none_or(|turn| turn < since.turn)
+    }
+
+    /// Whether whoever takes all that there is must come upon this job, when nobody is connected any more.
+    #[must_use]
+    pub fn is_owed(&self, entry: Entry, now_ms: u64) -> bool {
+        let job = &self.jobs[entry];
+        let plain = job.put.delay_s.is_none() && job.put.blockers.is_empty() && !job.failed && !job.may_be_taken;
+        // After a time that grows with each time that its worker has vanished.
+        let is_late = |lease: &Lease| lease.by_connection && job.protocol == "masenko";
+        let is_over = |lease: &Lease| match lease.over_ms {
+            _ if lease.by_connection => !is_late(lease),
+            Some(over_ms) => over_ms <= now_ms && self.time_lost_at_ms == 0,
+            None => false,
+        };
+        self.must_be_there(entry) && plain && job.leases.iter().all(is_over) && self.is_first_of_its_group(entry)
+    }
+
     fn is_first_of_its_group(&self, entry: Entry) -> bool {
         self.groups
             .iter()

@@ -141,6 +141,12 @@ impl World {
         self.server.as_ref()?.shortage()
     }
 
+    /// How many clients the server knows.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.server.as_ref().map_or(0, |server| server.clients())
+    }
+
     /// How many turns there were, over all lives.
     #[must_use]
     pub fn turns(&self) -> u64 {
@@ -190,6 +196,7 @@ impl World {
     pub fn part(&mut self, client: ClientId, parting: Parting) {
         self.say(|_| format!("{client:?} goes: {parting:?}"));
         if let Some(pipe) = self.pipes.get_mut(&client) {
+            let parting = if parting == Parting::Close && pipe.has_unread() { Parting::Reset } else { parting };
             pipe.part(parting);
             if parting == Parting::Reset && pipe.is_known() {
                 self.events.push(Event::Gone(client));

@@ -32,9 +32,21 @@ impl Schedule {
         if let Some(failure) = self.world.failure() {
             return Err(format!("the server ended although nothing went wrong: {failure}"));
         }
+        if self.world.clients() > 0 {
+            return Err(format!("{} clients have gone, and the server keeps them", self.world.clients()));
+        }
         self.inspect_all()?;
+        let now_ms = self.world.elapsed_ms();
+        let owed: Vec<Entry> =
+            (0..self.ledger.jobs.len()).filter(|entry| self.ledger.is_owed(*entry, now_ms)).collect();
         self.count_all()?;
-        self.drain()
+        self.drain()?;
+        match owed.iter().find(|entry| self.ledger.jobs[**entry].ended.is_none()) {
+            Some(entry) => {
+                Err(format!("nobody has job {entry}, and nobody is given it: {:?}", self.ledger.jobs[*entry]))
+            }
+            None => Ok(()),
+        }
     }
 
     fn visitor(&mut self, protocol: &str) -> usize {

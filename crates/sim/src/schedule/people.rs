@@ -43,6 +43,8 @@ struct Pending {
     asked: When,
     /// Since when it has been the oldest, and all it sent has arrived.
     heard_at_ms: Option<u64>,
+    /// It is about a job that the client has for certain.
+    sure: bool,
 }
 
 impl fmt::Debug for Person {
@@ -298,12 +300,13 @@ impl Schedule {
             }
         };
         let now = self.now();
+        let sure = self.is_sure(index, &ask);
         self.note_asked(&ask, speaker.protocol, now);
         self.count(label, 1);
         let person = &mut self.people[index];
         person.known = true;
         person.sent.push(now);
-        person.pending.push_back(Pending { ask, label, asked: now, heard_at_ms: None });
+        person.pending.push_back(Pending { ask, label, asked: now, heard_at_ms: None, sure });
         let client = person.client;
         self.world.send(client, &bytes);
     }
@@ -368,7 +371,7 @@ impl Schedule {
     }
 
     fn note_heard(&mut self, index: usize, pending: &Pending, heard: Heard, when: When) -> Result<(), Wrong> {
-        let Pending { ask, label, asked, .. } = pending;
+        let Pending { ask, label, asked, sure, .. } = pending;
         let (client, speaker) = (self.people[index].client, self.people[index].speaker);
         let said = match &heard {
             Heard::Refused(words) => format!("{label} refused: {}", words_of(words)),
@@ -380,7 +383,11 @@ impl Schedule {
             Ask::Group { completes, .. } => completes.as_ref().map(|held| held.entry),
             _ => None,
         };
+        let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
         disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
+        if let (true, Heard::Refused(words)) = (*sure && alone, &heard) {
+            self.check_refused(index, ask, words)?;
+        }
         match (ask, heard) {
             (Ask::Take { queues, wait_ms }, Heard::Nothing) => {
                 self.check_nothing(index, queues, *wait_ms, *asked, when)?;
@@ -451,7 +458,8 @@ impl Schedule {
         self.ledger.client_gone(client);
         self.world.part(client, parting);
         if parting == Parting::HalfClose {
-            self.people[index].gone = true;
+            let now_ms = self.world.elapsed_ms();
+            (self.people[index].gone, self.people[index].heard_ms) = (true, now_ms);
             return Ok(());
         }
         let person = self.people.swap_remove(index);

@@ -2,6 +2,7 @@
 
 use super::Schedule;
 use super::people::{Person, SLACK_MS};
+use crate::clients::Ask;
 use crate::ledger::When;
 use crate::world::Wrong;
 
@@ -17,6 +18,7 @@ impl Schedule {
         let unclear: Vec<&str> = self.people.iter().flat_map(Person::may_have_taken).collect();
         for index in 0..self.people.len() {
             self.check_silence(index)?;
+            self.check_seen_off(index)?;
             let Some((queues, until_ms)) = self.people[index].waits(now_ms) else { continue };
             if let Some(until_ms) = until_ms
                 && until_ms < now_ms
@@ -94,6 +96,37 @@ impl Schedule {
         self.ledger.client_gone(client);
         self.count("checked: who was silent was cut off", 1);
         Ok(())
+    }
+
+    /// Who sends nothing more, and was answered, must have been seen off.
+    fn check_seen_off(&self, index: usize) -> Result<(), Wrong> {
+        let who = &self.people[index];
+        let done = who.gone && who.reads && who.is_answered() && !self.world.is_closed(who.client);
+        if done && who.heard_ms + SLACK_MS < self.world.elapsed_ms() {
+            return Err(format!("{who:?} was answered and sends nothing more, and its connection is open"));
+        }
+        Ok(())
+    }
+
+    /// Whether this is about a job that the client has for certain, and will be heard at once.
+    pub(super) fn is_sure(&self, index: usize, ask: &Ask) -> bool {
+        let (Ask::Complete(held) | Ask::Remove(held) | Ask::Release(held) | Ask::Fail(held)) = ask else {
+            return false;
+        };
+        let (who, now) = (&self.people[index], self.now());
+        let silent = who.speaker.heartbeat && who.was_silent(self.heartbeat_ms, now);
+        // What stands behind something that waits may come too late.
+        who.is_answered() && !silent && self.ledger.surely_has(held.entry, who.client, now.at_ms)
+    }
+
+    /// Something about a job that a client has for certain was refused: only a full disk may do that, or the job's own rules.
+    pub(super) fn check_refused(&mut self, index: usize, ask: &Ask, words: &str) -> Result<(), Wrong> {
+        let (who, full) = (&self.people[index], ["disk", "Disk"].iter().any(|word| words.contains(word)));
+        if full || matches!(ask, Ask::Fail(_)) && words.contains("No retries remaining") {
+            self.count("checked: what was refused could be", 1);
+            return Ok(());
+        }
+        Err(format!("{who:?} has a job, asked {ask:?}, and was told: {words}"))
     }
 
     /// Those who have been silent for too long may have lost what they had, whether or not they have heard so.

@@ -28,7 +28,7 @@ impl Manners {
 pub enum Parting {
     /// It sends nothing more, and still listens.
     HalfClose,
-    /// It sends nothing more and listens no more; what it sent arrives first.
+    /// It sends nothing more and listens no more; what it sent arrives first. With answers unread it is a reset.
     Close,
     /// Nothing that is under way arrives any more, in either direction.
     Reset,
@@ -93,6 +93,10 @@ impl Pipe {
 
     pub fn has_under_way(&self) -> bool {
         self.known && (!self.under_way.is_empty() || self.parting.is_some() && !self.ending_told)
+    }
+
+    pub fn has_unread(&self) -> bool {
+        !self.reading && !self.heard.is_empty()
     }
 
     pub fn drop_under_way(&mut self) {
