@@ -49,8 +49,8 @@ pub struct Faults {
     /// The log may have to be written anew at a start.
     lengths: bool,
     clocks: bool,
-    /// Whether the wall clock was set.
-    clock_set: bool,
+    /// Whether the wall clock was set, and the log may not tell so yet.
+    pub clock_untold: bool,
 }
 
 impl Faults {
@@ -65,7 +65,7 @@ impl Faults {
             stops: below(random, 3) == 0,
             lengths: below(random, 3) == 0,
             clocks: below(random, 3) == 0,
-            clock_set: false,
+            clock_untold: false,
         }
     }
 }
@@ -119,7 +119,7 @@ impl Schedule {
         self.wake_all();
         self.all_hear()?;
         self.world.crash(crash);
-        if crash != Crash::Kill && self.faults.clock_set {
+        if crash != Crash::Kill && self.faults.clock_untold {
             self.ledger.time_lost(self.world.elapsed_ms());
         }
         if self.coin() {
@@ -249,7 +249,7 @@ impl Schedule {
         const YEARS_MS: i64 = 50 * 365 * 24 * HOUR_MS;
         let by_ms = [HOUR_MS, -HOUR_MS, YEARS_MS, -YEARS_MS][self.below(4)];
         self.world.clock.wall_ms = self.world.clock.wall_ms.saturating_add(by_ms);
-        self.faults.clock_set = true;
+        self.faults.clock_untold = true;
         self.ledger.dates_lost();
         self.count("fault wall clock", 1);
     }

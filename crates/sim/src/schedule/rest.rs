@@ -12,6 +12,8 @@ impl Schedule {
         if !self.world.is_running() || self.draining {
             return Ok(());
         }
+        // The log tells of a clock that was set, if there is room to.
+        self.faults.clock_untold &= self.faults.full;
         let now = self.now();
         let now_ms = now.at_ms;
         // Who does not read may have been given a job and not know it.
