@@ -4,9 +4,14 @@ use jobyard_broker::Event;
 use jobyard_log::SyncMode;
 
 use super::Schedule;
+use super::people::Person;
+use crate::clients::Ask;
 use crate::disk::{Crash, Fault};
 use crate::random::{below, coin, splitmix};
 use crate::world::Wrong;
+
+/// How much is asked of a full disk to use up its reserve.
+const WEAR_ASKS: usize = 200;
 
 /// All that can go wrong, by name. A run in which one of them never happened has shown nothing about it.
 pub const FAULTS: &[&str] = &[
@@ -29,6 +34,7 @@ pub const FAULTS: &[&str] = &[
     "fault disk refuses once",
     "fault disk full",
     "fault disk free",
+    "fault disk worn down",
     "fault stop",
     "fault drain",
     "fault stall",
@@ -84,7 +90,7 @@ impl Schedule {
             }
             5 if power => return self.cut_power_within_a_turn(),
             6 if disk => return self.disk_fails(),
-            7 if full => self.disk_fills_up(),
+            7 if full => return self.disk_fills_up(),
             8 if stops => return self.stop(),
             9 if clocks => self.clock_is_set(),
             10 if clocks => {
@@ -204,16 +210,44 @@ impl Schedule {
         self.crash(crash)
     }
 
-    fn disk_fills_up(&mut self) {
+    fn disk_fills_up(&mut self) -> Result<(), Wrong> {
         // Often and for long, so that the reserve is used up.
         if !self.one_in(5) {
             let bytes = self.world.disk.bytes();
             self.world.disk.set_capacity(Some(bytes));
             self.count("fault disk full", 1);
+            if self.one_in(3) {
+                return self.wear_down();
+            }
         } else {
             self.world.disk.set_capacity(None);
             self.count("fault disk free", 1);
         }
+        Ok(())
+    }
+
+    /// Jobs are taken and given back: on a full disk that goes on until the reserve is used up, and is then refused.
+    fn wear_down(&mut self) -> Result<(), Wrong> {
+        for _ in 0..WEAR_ASKS {
+            let index = self.below(self.people.len().max(1));
+            // What ends with its connection is not written.
+            let writes = |person: &Person| person.may_ask() && !person.speaker.holds_by_connection;
+            if self.people.get(index).is_some_and(writes) {
+                let fails = |ask: &Ask| (self.people[index].speaker.say)(ask, 0).is_some();
+                let ask = match self.people[index].holding().map(Ask::Fail).filter(fails) {
+                    Some(ask) => {
+                        self.people[index].give_up();
+                        ask
+                    }
+                    None => self.take(index),
+                };
+                self.ask(index, ask);
+                self.world.rest()?;
+                self.all_hear()?;
+            }
+        }
+        self.count("fault disk worn down", 1);
+        Ok(())
     }
 
     fn stop(&mut self) -> Result<(), Wrong> {

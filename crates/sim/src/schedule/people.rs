@@ -155,8 +155,18 @@ impl Person {
     }
 
     /// The job that it was given last.
+    pub fn holding(&self) -> Option<Held> {
+        self.holds.last().cloned()
+    }
+
+    /// Lets go of the job that it was given last.
     pub fn give_up(&mut self) -> Option<Held> {
         self.holds.pop()
+    }
+
+    /// Whether it can ask, and hears the answer.
+    pub fn may_ask(&self) -> bool {
+        !self.gone && self.reads && !self.cut_off && self.is_answered()
     }
 
     /// Whether it has heard all it asked for.
@@ -223,7 +233,7 @@ impl Schedule {
         QUEUES[self.below(self.queues)]
     }
 
-    fn take(&mut self, index: usize) -> Ask {
+    pub fn take(&mut self, index: usize) -> Ask {
         let speaker = self.people[index].speaker;
         // Now and then one to which nobody has put anything: it begins with this.
         let first = if self.one_in(15) { QUEUES[self.below(QUEUES.len())] } else { self.queue() };
