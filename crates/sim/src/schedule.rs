@@ -115,7 +115,8 @@ impl Schedule {
         };
         let log = Options { segment_bytes, sync, ..Options::new(splitmix(random) | 1) };
         let heartbeat_ms = if below(random, 3) == 0 { 8_000 } else { 7_200_000 };
-        let setup = Setup { config: config(splitmix(random), heartbeat_ms), log, lateness };
+        let config = Config { limits: limits(random), ..config(splitmix(random), heartbeat_ms) };
+        let setup = Setup { config, log, lateness };
         let (queues, pad_max) = (1 + below(random, QUEUES.len()), [10, 100, 1_500][below(random, 3)]);
         // No larger than what fits into a segment with what else a turn decides.
         let pad_max = if segment_bytes == 6 << 10 { pad_max.min(400) } else { pad_max };
@@ -219,6 +220,20 @@ fn config(seed: u64, heartbeat_ms: u64) -> Config {
         Listening { listener, options }
     };
     Config { limits: Limits::default(), listeners: names.map(listening).collect(), seed, drain_timeout_ms: 5_000 }
+}
+
+/// Often as ever; else a turn is short and little output may wait, or there is memory for some hundred jobs only.
+fn limits(random: &mut u64) -> Limits {
+    let mut limits = Limits::default();
+    if below(random, 3) == 0 {
+        limits.turn_bytes_max = 16 + below(random, 100);
+        limits.turn_commands_max = 1 + below(random, 3);
+        limits.output_bytes_max = below(random, 200);
+    }
+    if below(random, 6) == 0 {
+        limits.memory_bytes_max = (40 + below(random, 60)) << 10;
+    }
+    limits
 }
 
 /// The listener of a protocol, by its place.

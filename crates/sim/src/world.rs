@@ -147,6 +147,12 @@ impl World {
         self.server.as_ref().map_or(0, |server| server.clients())
     }
 
+    /// The memory that the server takes, by its own count.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.server.as_ref().map_or(0, |server| server.memory_bytes())
+    }
+
     /// How many turns there were, over all lives.
     #[must_use]
     pub fn turns(&self) -> u64 {

@@ -118,12 +118,13 @@ impl Person {
         when
     }
 
-    /// The queues of which it may have been given a job without having read so.
-    pub fn may_have_taken(&self) -> Vec<&'static str> {
-        if self.reads && !self.gone {
-            return Vec::new();
-        }
+    /// The queues of which it may have been given a job without having read so: it does not read, or the answer to a put
+    /// before it is held back.
+    pub fn may_have_taken(&self, puts_held_back: bool) -> Vec<&'static str> {
         let asks = self.pending.iter().map(|pending| &pending.ask);
+        let is_heard = |ask: &&Ask| !matches!(ask, Ask::Put(_) | Ask::Group { .. }) || !puts_held_back;
+        let heard = if self.reads && !self.gone { asks.clone().take_while(is_heard).count() } else { 0 };
+        let asks = asks.skip(heard);
         let queues = asks.filter_map(|ask| if let Ask::Take { queues, .. } = ask { Some(queues) } else { None });
         queues.flatten().copied().collect()
     }

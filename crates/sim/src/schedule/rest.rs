@@ -1,10 +1,13 @@
 //! What must hold of those who wait, those who are told that there is nothing, and those who are silent.
 
 use super::Schedule;
-use super::people::{Person, SLACK_MS};
+use super::people::SLACK_MS;
 use crate::clients::Ask;
 use crate::ledger::When;
 use crate::world::Wrong;
+
+/// By so much the memory may exceed its limit: by what is read, and what is said to those who take jobs.
+const MEMORY_OVER_BYTES: usize = 24 << 10;
 
 impl Schedule {
     /// When all is at rest, nobody waits for what is there, nor longer than was said, and nobody is silent for too long.
@@ -16,8 +19,11 @@ impl Schedule {
         self.faults.clock_untold &= self.faults.full;
         let now = self.now();
         let now_ms = now.at_ms;
+        self.check_memory()?;
         // Who does not read may have been given a job and not know it.
-        let unclear: Vec<&str> = self.people.iter().flat_map(Person::may_have_taken).collect();
+        let puts_held_back = self.world.setup().config.limits.memory_bytes_max < usize::MAX;
+        let unclear = self.people.iter().flat_map(|person| person.may_have_taken(puts_held_back));
+        let unclear: Vec<&str> = unclear.collect();
         for index in 0..self.people.len() {
             self.check_silence(index)?;
             self.check_seen_off(index)?;
@@ -35,6 +41,18 @@ impl Schedule {
                 }
             }
             self.count("checked: someone waits rightly", 1);
+        }
+        Ok(())
+    }
+
+    /// What is not refused takes little: what is taken beyond the limit is bounded.
+    fn check_memory(&mut self) -> Result<(), Wrong> {
+        let (limit, taken) = (self.world.setup().config.limits.memory_bytes_max, self.world.memory_bytes());
+        if taken > limit.saturating_add(MEMORY_OVER_BYTES) {
+            return Err(format!("the server takes {taken} bytes of memory, and may take {limit}"));
+        }
+        if taken > limit / 100 * 95 {
+            self.count("checked: full memory", 1);
         }
         Ok(())
     }
@@ -121,9 +139,9 @@ impl Schedule {
         who.is_answered() && !silent && self.ledger.surely_has(held.entry, who.client, now.at_ms)
     }
 
-    /// Something about a job that a client has for certain was refused: only a full disk may do that, or the job's own rules.
+    /// Something about a job that a client has for certain was refused: only a want of room may do that, or the job's own rules.
     pub(super) fn check_refused(&mut self, index: usize, ask: &Ask, words: &str) -> Result<(), Wrong> {
-        let (who, full) = (&self.people[index], ["disk", "Disk"].iter().any(|word| words.contains(word)));
+        let (who, full) = (&self.people[index], ["disk", "Disk", "memory"].iter().any(|word| words.contains(word)));
         if full || matches!(ask, Ask::Fail(_)) && words.contains("No retries remaining") {
             self.count("checked: what was refused could be", 1);
             return Ok(());
