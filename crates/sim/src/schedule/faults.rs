@@ -47,7 +47,8 @@ pub const FAULTS: &[&str] = &[
 pub struct Faults {
     clients: bool,
     kills: bool,
-    /// What is not synced may be lost.
+    /// What was told is synced, so that the power may fail.
+    synced: bool,
     power: bool,
     disk: bool,
     pub full: bool,
@@ -65,8 +66,9 @@ impl Faults {
         Faults {
             clients: coin(random),
             kills: coin(random),
+            synced: always,
             power: always && coin(random),
-            disk: always && below(random, 3) == 0,
+            disk: below(random, 3) == 0,
             full: below(random, 4) == 0,
             stops: below(random, 3) == 0,
             lengths: below(random, 3) == 0,
@@ -206,7 +208,7 @@ impl Schedule {
         if self.world.failure().is_none() {
             return Err("the server ended without a word".to_owned());
         }
-        let crash = if self.coin() { Crash::Kill } else { self.some_power_cut() };
+        let crash = if self.coin() || !self.faults.synced { Crash::Kill } else { self.some_power_cut() };
         self.crash(crash)
     }
 

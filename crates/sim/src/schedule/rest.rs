@@ -6,8 +6,10 @@ use crate::clients::Ask;
 use crate::ledger::When;
 use crate::world::Wrong;
 
-/// By so much the memory may exceed its limit: by what is read, and what is said to those who take jobs.
-const MEMORY_OVER_BYTES: usize = 24 << 10;
+/// What a client takes, with small buffers.
+const MEMORY_PER_CLIENT: usize = 2 << 10;
+/// What a client may take that does not read: a few jobs.
+const UNREAD_BYTES_MAX: usize = 6 << 10;
 
 impl Schedule {
     /// When all is at rest, nobody waits for what is there, nor longer than was said, and nobody is silent for too long.
@@ -48,8 +50,17 @@ impl Schedule {
     /// What is not refused takes little: what is taken beyond the limit is bounded.
     fn check_memory(&mut self) -> Result<(), Wrong> {
         let (limit, taken) = (self.world.setup().config.limits.memory_bytes_max, self.world.memory_bytes());
-        if taken > limit.saturating_add(MEMORY_OVER_BYTES) {
-            return Err(format!("the server takes {taken} bytes of memory, and may take {limit}"));
+        // Nobody is turned away for want of memory, and what nobody reads is kept.
+        let unread = self.people.iter().filter(|person| !person.reads).count() * UNREAD_BYTES_MAX;
+        let kept = MEMORY_PER_CLIENT * self.world.clients() + unread;
+        // A batch may be as long as a segment.
+        let batch = usize::try_from(self.world.setup().log.segment_bytes).unwrap_or(usize::MAX);
+        let over = kept.saturating_add(batch);
+        if taken > limit.saturating_add(over) {
+            let clients = self.world.clients();
+            return Err(format!(
+                "the server takes {taken} bytes of memory with {clients} clients, and may take {limit}"
+            ));
         }
         if taken > limit / 100 * 95 {
             self.count("checked: full memory", 1);
