@@ -2,6 +2,7 @@
 //!
 //! Absent here: jobs, and what the bytes of a batch mean.
 
+mod away;
 mod discard;
 mod disk;
 mod error;
@@ -10,6 +11,7 @@ mod frame;
 mod log;
 mod memory;
 
+pub use away::Away;
 pub use discard::Discard;
 pub use disk::{Disk, DiskFile};
 pub use error::{Doing, LogError, Loss};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle, yield_now};
 
-use jobyard_log::{Batch, Claim, Completion, Extent, Log, LogError, Moment, Position, Replayed};
+use jobyard_log::{Away, Batch, Claim, Completion, Extent, Log, LogError, Moment, Position, Replayed};
 
 /// The largest buffer that is kept from batch to batch.
 const BUFFER_BYTES_KEPT: usize = 4 << 20;
@@ -34,22 +34,7 @@ enum Place<L> {
     Here(Box<L>),
     Away(Away),
     /// It went down with its thread.
-    Lost(Known),
-}
-
-/// What was known of a log when it left.
-#[derive(Clone, Debug)]
-struct Known {
-    extent: Extent,
-    shortage: Option<String>,
-}
-
-/// A log that is away, and what to do when it is back.
-#[derive(Debug)]
-struct Away {
-    known: Known,
-    truncate_before: Option<Position>,
-    tend_ms: Option<u64>,
+    Lost(Away),
 }
 
 /// A log with a batch to append.
@@ -88,14 +73,8 @@ impl<L: Log + Send + 'static> ThreadLog<L> {
     /// The log is back: what was put off is done.
     fn take_back(&mut self, returned: Return<L>) -> Completion {
         let Return { mut log, completion, payload } = returned;
-        if let Place::Away(Away { truncate_before, tend_ms, .. }) = &self.place {
-            if let Some(position) = truncate_before {
-                log.truncate_before(*position);
-            }
-            // If it were left to the next time, a log that is always away would never do what is due.
-            if let Some(engine_ms) = tend_ms {
-                log.tend(*engine_ms);
-            }
+        if let Place::Away(away) = &self.place {
+            away.clone().come_back(log.as_mut());
         }
         self.place = Place::Here(log);
         self.buffer = payload;
@@ -105,7 +84,7 @@ impl<L: Log + Send + 'static> ThreadLog<L> {
     /// The thread is gone, and the log with it.
     fn lose(&mut self) -> Completion {
         if let Place::Away(away) = &self.place {
-            self.place = Place::Lost(away.known.clone());
+            self.place = Place::Lost(away.clone());
         }
         Completion::Unknown
     }
@@ -146,13 +125,12 @@ impl<L: Log + Send + 'static> Log for ThreadLog<L> {
     }
 
     fn submit(&mut self, epoch: u64, expected_position: Position, batch: Batch<'_>) {
-        let known = match &self.place {
-            Place::Here(log) => Known { extent: log.extent().less(batch.payload.len()), shortage: log.shortage() },
+        let away = match &self.place {
+            Place::Here(log) => Place::Away(Away::new(log.as_ref(), batch.payload.len())),
             Place::Away(_) => panic!("a batch is in flight already"),
             // It stays so, and `completed` says it.
             Place::Lost(_) => return,
         };
-        let away = Place::Away(Away { known, truncate_before: None, tend_ms: None });
         let Place::Here(log) = std::mem::replace(&mut self.place, away) else { return };
         let mut payload = std::mem::take(&mut self.buffer);
         if payload.capacity() > BUFFER_BYTES_KEPT {
@@ -184,7 +162,7 @@ impl<L: Log + Send + 'static> Log for ThreadLog<L> {
     fn truncate_before(&mut self, position: Position) {
         match &mut self.place {
             Place::Here(log) => log.truncate_before(position),
-            Place::Away(away) => away.truncate_before = Some(position),
+            Place::Away(away) => away.truncate_before(position),
             Place::Lost(_) => {}
         }
     }
@@ -192,7 +170,7 @@ impl<L: Log + Send + 'static> Log for ThreadLog<L> {
     fn extent(&self) -> Extent {
         match &self.place {
             Place::Here(log) => log.extent(),
-            Place::Away(Away { known, .. }) | Place::Lost(known) => known.extent,
+            Place::Away(away) | Place::Lost(away) => away.extent,
         }
     }
 
@@ -200,7 +178,7 @@ impl<L: Log + Send + 'static> Log for ThreadLog<L> {
         match &mut self.place {
             Place::Here(log) => log.tend(engine_ms),
             Place::Away(away) => {
-                away.tend_ms = Some(engine_ms);
+                away.tend(engine_ms);
                 None
             }
             Place::Lost(_) => None,
@@ -217,7 +195,7 @@ impl<L: Log + Send + 'static> Log for ThreadLog<L> {
     fn shortage(&self) -> Option<String> {
         match &self.place {
             Place::Here(log) => log.shortage(),
-            Place::Away(Away { known, .. }) | Place::Lost(known) => known.shortage.clone(),
+            Place::Away(away) | Place::Lost(away) => away.shortage.clone(),
         }
     }
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use jobyard_engine::records;
-use jobyard_log::{Batch, Claim, Completion, Extent, FileLog, Log, LogError, Moment, Position, Replayed, SyncMode};
+use jobyard_log::{
+    Away, Batch, Claim, Completion, Extent, FileLog, Log, LogError, Moment, Position, Replayed, SyncMode,
+};
 
 use super::notes::Notes;
 use crate::disk::SimDisk;
@@ -66,12 +68,8 @@ struct Waiting {
     payload: Vec<u8>,
     /// After so many polls, or sleeps, it will.
     left: u32,
-    /// What is known of the log meanwhile.
-    extent: Extent,
-    /// Up to where the log was told to let go of its beginning.
-    truncate_before: Option<Position>,
-    /// When it was last asked to do what is due.
-    tend_ms: Option<u64>,
+    /// The log meanwhile.
+    away: Away,
 }
 
 impl Late {
@@ -97,12 +95,6 @@ impl Late {
         if let Some((notes, sync)) = &self.notes {
             notes.borrow_mut().note_synced(&self.log, *sync, engine_ms);
         }
-    }
-
-    fn do_tend(&mut self, engine_ms: u64) -> Option<u64> {
-        let next = self.log.tend(engine_ms);
-        self.note_synced(engine_ms);
-        next
     }
 
     /// What became of a batch, if that is known.
@@ -163,9 +155,7 @@ impl Log for Late {
             at: batch.at,
             payload: batch.payload.to_vec(),
             left,
-            extent: self.log.extent().less(batch.payload.len()),
-            truncate_before: None,
-            tend_ms: None,
+            away: Away::new(&self.log, batch.payload.len()),
         });
     }
 
@@ -175,19 +165,16 @@ impl Log for Late {
             waiting.left -= u32::from(!self.lateness.wakes());
             return None;
         }
-        let Waiting { epoch, position, at, payload, extent, truncate_before, tend_ms, .. } = self.waiting.take()?;
+        let Waiting { epoch, position, at, payload, away, .. } = self.waiting.take()?;
         self.append(epoch, position, Batch { at, payload: &payload });
         let completion = self.outcome();
-        let really = self.log.extent();
+        let (extent, really) = (away.extent, self.log.extent());
         // That no more room could be found is news; until it is known, a segment's length was promised.
         if really.short == extent.short && self.log.trouble().is_none() {
             assert!(extent.room <= really.room && extent.rest == really.rest, "{extent:?} was told, and is {really:?}");
         }
-        if let Some(position) = truncate_before {
-            self.log.truncate_before(position);
-        }
-        if let Some(engine_ms) = tend_ms {
-            self.do_tend(engine_ms);
+        if let Some(engine_ms) = away.come_back(&mut self.log) {
+            self.note_synced(engine_ms);
         }
         completion
     }
@@ -199,19 +186,23 @@ impl Log for Late {
     fn truncate_before(&mut self, position: Position) {
         self.note(|notes, _| notes.truncations += 1);
         match &mut self.waiting {
-            Some(waiting) => waiting.truncate_before = Some(position),
+            Some(waiting) => waiting.away.truncate_before(position),
             None => self.log.truncate_before(position),
         }
     }
 
     fn extent(&self) -> Extent {
-        self.waiting.as_ref().map_or_else(|| self.log.extent(), |waiting| waiting.extent)
+        self.waiting.as_ref().map_or_else(|| self.log.extent(), |waiting| waiting.away.extent)
     }
 
     fn tend(&mut self, engine_ms: u64) -> Option<u64> {
-        let Some(waiting) = &mut self.waiting else { return self.do_tend(engine_ms) };
-        waiting.tend_ms = Some(engine_ms);
-        None
+        if let Some(waiting) = &mut self.waiting {
+            waiting.away.tend(engine_ms);
+            return None;
+        }
+        let next = self.log.tend(engine_ms);
+        self.note_synced(engine_ms);
+        next
     }
 
     fn close(&mut self) {
@@ -219,7 +210,7 @@ impl Log for Late {
     }
 
     fn shortage(&self) -> Option<String> {
-        self.log.shortage()
+        self.waiting.as_ref().map_or_else(|| self.log.shortage(), |waiting| waiting.away.shortage.clone())
     }
 
     fn trouble(&self) -> Option<String> {
