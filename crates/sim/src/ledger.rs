@@ -109,8 +109,8 @@ pub struct Ledger {
     /// Jobs that were put together, and whether that was told.
     pub groups: Vec<(Vec<Entry>, bool)>,
     numbers: BTreeSet<u64>,
-    /// What time means is not known for leases from before this.
-    time_lost_at_ms: u64,
+    /// What time means is not known for leases.
+    time_lost: bool,
     /// What dates mean is not known.
     dates_lost: bool,
 }
@@ -335,8 +335,8 @@ impl Ledger {
     }
 
     /// How much time has passed is not what the server thinks: the wall clock was set, and then the power failed.
-    pub fn time_lost(&mut self, at_ms: u64) {
-        self.time_lost_at_ms = at_ms;
+    pub fn time_lost(&mut self) {
+        self.time_lost = true;
         let timed = self.jobs.iter_mut().flat_map(|job| &mut job.leases).filter(|lease| lease.until_ms.is_some());
         timed.for_each(|lease| lease.may_be_over = true);
     }
@@ -355,27 +355,29 @@ impl Ledger {
             || job.may_be_taken
             || job.leases.iter().any(|lease| !lease.may_be_over)
             // Where time was lost, a lease may have ended, and may last.
-            || self.time_lost_at_ms > 0 && job.leases.iter().any(|lease| !lease.by_connection)
+            || self.time_lost && job.leases.iter().any(|lease| !lease.by_connection)
     }
 
-    /// A job in this queue that anyone who has asked since then must be given: nobody else was.
+    /// A job in this queue that was said to be there by that turn, and that nobody can have been given but those whose leases
+    /// were over by then; never, if no time is said.
     #[must_use]
-    pub fn certainly_ready(&self, queue: &str, since: When) -> Option<Entry> {
+    pub fn certainly_ready(&self, queue: &str, told_by_turn: u64, over_by_ms: Option<u64>) -> Option<Entry> {
         self.jobs.iter().position(|job| {
-            let plain = job.put.delay_s.is_none() && job.put.blockers.is_empty() && !job.failed;
-            let free = |lease: &Lease| {
-                !lease.by_connection
-                    && !lease.may_be_over
-                    && lease.over_ms.is_some_and(|over_ms| over_ms <= since.at_ms)
-            };
+            let is_over =
+                |over_ms: Option<u64>| over_ms.zip(over_by_ms).is_some_and(|(over_ms, by_ms)| over_ms <= by_ms);
+            let free = |lease: &Lease| !lease.by_connection && !lease.may_be_over && is_over(lease.over_ms);
             job.put.queue == queue
-                && job.put_told.is_some_and(|told| told.turn <= since.turn)
-                && self.must_be_there(job.put.entry)
-                && plain
-                && !job.may_be_taken
+                && job.put_told.is_some_and(|told| told.turn <= told_by_turn)
+                && self.is_plain(job.put.entry)
                 && job.leases.iter().all(free)
-                && self.is_first_of_its_group(job.put.entry)
         })
+    }
+
+    /// Whether a job is there, and nothing but a lease keeps it from being ready.
+    fn is_plain(&self, entry: Entry) -> bool {
+        let job = &self.jobs[entry];
+        let unbound = job.put.delay_s.is_none() && job.put.blockers.is_empty() && self.is_first_of_its_group(entry);
+        unbound && !job.failed && !job.may_be_taken && self.must_be_there(entry)
     }
 
     /// A job that this client has for certain: whatever it asks of it now must be done.
@@ -400,15 +402,14 @@ impl Ledger {
     #[must_use]
     pub fn is_owed(&self, entry: Entry, now_ms: u64) -> bool {
         let job = &self.jobs[entry];
-        let plain = job.put.delay_s.is_none() && job.put.blockers.is_empty() && !job.failed && !job.may_be_taken;
         // After a time that grows with each time that its worker has vanished.
         let is_late = |lease: &Lease| lease.by_connection && job.protocol == "masenko";
         let is_over = |lease: &Lease| match lease.over_ms {
             _ if lease.by_connection => !is_late(lease),
-            Some(over_ms) => over_ms <= now_ms && self.time_lost_at_ms == 0,
+            Some(over_ms) => over_ms <= now_ms && !self.time_lost,
             None => false,
         };
-        self.must_be_there(entry) && plain && job.leases.iter().all(is_over) && self.is_first_of_its_group(entry)
+        self.is_plain(entry) && job.leases.iter().all(is_over)
     }
 
     fn is_first_of_its_group(&self, entry: Entry) -> bool {

@@ -81,8 +81,12 @@ pub(crate) struct Schedule {
     /// How long bodies are, at most.
     pad_max: usize,
     steps: usize,
-    /// Whether the server takes no more jobs, or is about to stop.
+    /// Whether the server takes no more jobs.
     draining: bool,
+    /// Whether it is about to stop.
+    stopping: bool,
+    /// Whether the wall clock was set, and the log may not tell so yet.
+    clock_untold: bool,
     /// What was said of jobs: by UUID, state and body.
     inspected: Vec<(String, Fate)>,
     /// What was said of queues: by which command, which one, how many jobs.
@@ -107,15 +111,19 @@ impl Schedule {
             _ => SyncMode::Always,
         };
         let faults = Faults::draw(random, sync);
+        let limits = limits(random);
         // A disk that fills up is to be full to the last of its reserve.
         let segment_bytes = match below(random, 4) {
             0 if faults.full => 8 << 10,
             _ if faults.full => 6 << 10,
             kind => [16 << 10, 24 << 10, 64 << 10, 1 << 20][kind],
         };
+        // Where memory is counted, so is that of a batch.
+        let segment_bytes =
+            if limits.memory_bytes_max < usize::MAX { segment_bytes.min(16 << 10) } else { segment_bytes };
         let log = Options { segment_bytes, sync, ..Options::new(splitmix(random) | 1) };
         let heartbeat_ms = if below(random, 3) == 0 { 8_000 } else { 7_200_000 };
-        let config = Config { limits: limits(random), ..config(splitmix(random), heartbeat_ms) };
+        let config = Config { limits, ..config(splitmix(random), heartbeat_ms) };
         let setup = Setup { config, log, lateness };
         let (queues, pad_max) = (1 + below(random, QUEUES.len()), [10, 100, 1_500][below(random, 3)]);
         // No larger than what fits into a segment with what else a turn decides.
@@ -135,6 +143,8 @@ impl Schedule {
             pad_max,
             steps,
             draining: false,
+            stopping: false,
+            clock_untold: false,
             inspected: Vec::new(),
             counted: Vec::new(),
         }
@@ -185,26 +195,26 @@ impl Schedule {
                     self.world.turn();
                 }
             }
-            7 => {
-                self.world.rest()?;
-                self.all_hear()?;
-                self.check_at_rest()?;
+            7 => self.time_passes(0)?,
+            8 => {
+                let ms = match self.below(5) {
+                    0 => 1_000 + self.below(9_000),
+                    1 => 100 + self.below(900),
+                    _ => self.below(100),
+                };
+                self.time_passes(ms as u64)?;
             }
-            8 => self.time_passes()?,
             _ => self.something_goes_wrong()?,
         }
         self.all_hear()?;
         self.mourn()
     }
 
-    fn time_passes(&mut self) -> Result<(), Wrong> {
-        let ms = match self.below(5) {
-            0 => 1_000 + self.below(9_000),
-            1 => 100 + self.below(900),
-            _ => self.below(100),
-        };
-        self.world.pass(ms as u64)?;
+    fn time_passes(&mut self, ms: u64) -> Result<(), Wrong> {
+        self.world.pass(ms)?;
         self.all_hear()?;
+        // The log tells of a clock that was set, if there is room to.
+        self.clock_untold &= self.faults.full || !self.world.is_running();
         self.check_at_rest()
     }
 }

@@ -276,7 +276,7 @@ impl World {
         self.leap(ms);
     }
 
-    /// Time passes while the server does not run.
+    /// Time passes, and the server does nothing.
     pub fn leap(&mut self, ms: u64) {
         self.elapsed_ms += ms;
         self.clock.monotonic_ms += ms;

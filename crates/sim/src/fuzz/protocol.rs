@@ -4,7 +4,7 @@
 use super::script::{CLIENTS, Happens, Script};
 use crate::transcript::{Cut, SimWorld, Trouble, World, pieces};
 
-/// So many bytes at each end of what is sent or heard at once go one by one.
+/// So many bytes at each end of what is sent at once go one by one, and at the last end of what is heard.
 const SINGLE_BYTES: usize = 48;
 /// What a server that holds nothing may take, with its clients and their buffers.
 const MEMORY_BYTES: usize = 256 << 10;

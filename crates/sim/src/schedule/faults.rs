@@ -49,15 +49,13 @@ pub struct Faults {
     kills: bool,
     /// What was told is synced, so that the power may fail.
     synced: bool,
-    power: bool,
-    disk: bool,
+    pub power: bool,
+    pub disk: bool,
     pub full: bool,
     stops: bool,
     /// The log may have to be written anew at a start.
     lengths: bool,
     clocks: bool,
-    /// Whether the wall clock was set, and the log may not tell so yet.
-    pub clock_untold: bool,
 }
 
 impl Faults {
@@ -73,7 +71,6 @@ impl Faults {
             stops: below(random, 3) == 0,
             lengths: below(random, 3) == 0,
             clocks: below(random, 3) == 0,
-            clock_untold: false,
         }
     }
 }
@@ -127,8 +124,8 @@ impl Schedule {
         self.wake_all();
         self.all_hear()?;
         self.world.crash(crash);
-        if crash != Crash::Kill && self.faults.clock_untold {
-            self.ledger.time_lost(self.world.elapsed_ms());
+        if crash != Crash::Kill && self.clock_untold {
+            self.ledger.time_lost();
         }
         if self.coin() {
             let ms = self.below(20_000) as u64;
@@ -140,7 +137,7 @@ impl Schedule {
     /// Another server starts on what is left.
     pub fn come_back(&mut self) -> Result<(), Wrong> {
         self.ledger.server_gone();
-        self.draining = false;
+        (self.draining, self.stopping) = (false, false);
         for person in std::mem::take(&mut self.people) {
             self.world.forget(person.client);
             self.lose(&person);
@@ -228,8 +225,10 @@ impl Schedule {
         Ok(())
     }
 
-    /// Jobs are taken and given back: on a full disk that goes on until the reserve is used up, and is then refused.
+    /// Jobs are taken, and given back by those who can: on a full disk that goes on until the reserve is used up, and is then
+    /// refused.
     fn wear_down(&mut self) -> Result<(), Wrong> {
+        let mut asked = 0;
         for _ in 0..WEAR_ASKS {
             let index = self.below(self.people.len().max(1));
             // What ends with its connection is not written.
@@ -246,20 +245,22 @@ impl Schedule {
                 self.ask(index, ask);
                 self.world.rest()?;
                 self.all_hear()?;
+                asked += 1;
             }
         }
-        self.count("fault disk worn down", 1);
+        self.count("fault disk worn down", u64::from(asked > WEAR_ASKS / 4));
         Ok(())
     }
 
     fn stop(&mut self) -> Result<(), Wrong> {
-        self.draining = true;
         if self.one_in(3) {
+            self.draining = true;
             self.world.signal(Event::Drain);
             self.count("fault drain", 1);
             return Ok(());
         }
         self.count("fault stop", 1);
+        (self.draining, self.stopping) = (true, true);
         self.wake_all();
         self.world.signal(Event::Stop);
         let mut waited_ms = 0;
@@ -285,7 +286,7 @@ impl Schedule {
         const YEARS_MS: i64 = 50 * 365 * 24 * HOUR_MS;
         let by_ms = [HOUR_MS, -HOUR_MS, YEARS_MS, -YEARS_MS][self.below(4)];
         self.world.clock.wall_ms = self.world.clock.wall_ms.saturating_add(by_ms);
-        self.faults.clock_untold = true;
+        self.clock_untold = true;
         self.ledger.dates_lost();
         self.count("fault wall clock", 1);
     }

@@ -29,7 +29,7 @@ pub struct Person {
     pub known: bool,
     /// When it came, and sent something.
     sent: Vec<When>,
-    /// When it last heard something.
+    /// When what it last heard left the server, or it said that it sends nothing more.
     pub heard_ms: u64,
     /// When all was first at rest since it came: the server knows it.
     pub welcomed_ms: Option<u64>,
@@ -95,8 +95,7 @@ impl Person {
         match &pending.ask {
             Ask::Take { queues, wait_ms } if *wait_ms > 0 => {
                 let until_ms = (*wait_ms != u64::MAX).then(|| since_ms + wait_ms + SLACK_MS);
-                let queues = asked_of(self.speaker, queues).to_vec();
-                Some((queues, until_ms))
+                Some((queues.clone(), until_ms))
             }
             Ask::Put(put) if put.runs => None,
             _ => Some((Vec::new(), Some(since_ms + SLACK_MS))),
@@ -129,19 +128,9 @@ impl Person {
         queues.flatten().copied().collect()
     }
 
-    /// Of these queues, those that it asks for a job of.
-    pub fn asked_of<'a>(&self, queues: &'a [&'static str]) -> &'a [&'static str] {
-        asked_of(self.speaker, queues)
-    }
-
     /// Whether it asked for a job of this queue and was not answered yet.
     pub fn asks_for(&self, queue: &str) -> bool {
         self.pending.iter().any(|pending| matches!(&pending.ask, Ask::Take { queues, .. } if queues.contains(&queue)))
-    }
-
-    /// When it had last sent something that has arrived at that moment: whenever time passes, all arrives.
-    pub fn sent_before_ms(&self, when: When) -> u64 {
-        self.sent.iter().rev().find(|sent| sent.at_ms < when.at_ms).map_or(0, |sent| sent.at_ms)
     }
 
     /// Whether until then it was ever silent for so long: it may have sent something after that, and not know.
@@ -358,16 +347,20 @@ impl Schedule {
             if person.unheard.is_empty() {
                 return Ok(());
             }
-            if person.speaker.heartbeat && NO_HEARTBEAT.starts_with(&person.unheard) {
+            let is_cut_off = person.unheard.starts_with(NO_HEARTBEAT) || NO_HEARTBEAT.starts_with(&person.unheard);
+            if person.speaker.heartbeat && is_cut_off {
                 if person.unheard.len() < NO_HEARTBEAT.len() {
                     return Ok(());
+                }
+                if person.unheard.len() > NO_HEARTBEAT.len() {
+                    return Err(format!("{person:?} was cut off, and heard more: {}", person.unheard.escape_ascii()));
                 }
                 let when = person.pass(NO_HEARTBEAT.len());
                 return self.check_cut_off(index, when);
             }
             let Some(pending) = person.pending.front() else {
                 // Why a connection ends may be said without being asked.
-                if self.draining || !self.world.is_running() {
+                if self.stopping || !self.world.is_running() {
                     return Ok(());
                 }
                 return Err(format!("{person:?} heard what it did not ask for: {}", person.unheard.escape_ascii()));
@@ -396,8 +389,8 @@ impl Schedule {
         };
         let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
         disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
-        if let (true, Heard::Refused(words)) = (*sure && alone, &heard) {
-            self.check_refused(index, ask, words)?;
+        if let Heard::Refused(words) = &heard {
+            self.check_refused(index, ask, words, *sure && alone)?;
         }
         match (ask, heard) {
             (Ask::Take { queues, wait_ms }, Heard::Nothing) => {
@@ -511,7 +504,7 @@ impl Schedule {
                 index += 1;
                 continue;
             }
-            if self.world.is_running() && !gone && !cut_off && !self.draining {
+            if self.world.is_running() && !gone && !cut_off && !self.stopping {
                 return Err(format!("{:?} was cut off, and nobody knows why", self.people[index]));
             }
             self.world.forget(client);
@@ -523,11 +516,6 @@ impl Schedule {
         }
         Ok(())
     }
-}
-
-/// goqueue can name but one queue.
-fn asked_of<'a>(speaker: &Speaker, queues: &'a [&'static str]) -> &'a [&'static str] {
-    if speaker.protocol == "goqueue" { &queues[..1] } else { queues }
 }
 
 /// Something that more protocols can say.

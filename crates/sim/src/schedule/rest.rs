@@ -1,4 +1,5 @@
-//! What must hold of those who wait, those who are told that there is nothing, and those who are silent.
+//! What must hold when all is at rest, and of what clients hear: of those who wait, who are told that there is nothing, who are
+//! refused, who are silent, and who have gone; and of the server's memory.
 
 use super::Schedule;
 use super::people::SLACK_MS;
@@ -14,11 +15,9 @@ const UNREAD_BYTES_MAX: usize = 6 << 10;
 impl Schedule {
     /// When all is at rest, nobody waits for what is there, nor longer than was said, and nobody is silent for too long.
     pub(super) fn check_at_rest(&mut self) -> Result<(), Wrong> {
-        if !self.world.is_running() || self.draining {
+        if !self.world.is_running() {
             return Ok(());
         }
-        // The log tells of a clock that was set, if there is room to.
-        self.faults.clock_untold &= self.faults.full;
         let now = self.now();
         let now_ms = now.at_ms;
         self.check_memory()?;
@@ -37,7 +36,7 @@ impl Schedule {
                 return Err(format!("{who:?} should have been answered at {until_ms}, and it is {now_ms}"));
             }
             for queue in queues.into_iter().filter(|queue| !unclear.contains(queue)) {
-                if let Some(entry) = self.ledger.certainly_ready(queue, now) {
+                if let Some(entry) = self.ledger.certainly_ready(queue, now.turn, Some(now_ms)) {
                     let who = &self.people[index];
                     return Err(format!("{who:?} waits for a job of '{queue}', and job {entry} is there"));
                 }
@@ -69,7 +68,7 @@ impl Schedule {
     }
 
     /// Someone was told that there is no job. It must have waited as long as it wanted to; and if there was one all the
-    /// time that nobody else can have been given, that was not true.
+    /// time that was never given to anyone, that was not true.
     pub(super) fn check_nothing(
         &mut self,
         index: usize,
@@ -80,20 +79,19 @@ impl Schedule {
     ) -> Result<(), Wrong> {
         let who = &self.people[index];
         // Who sends nothing more may not wait, and a server that is about to stop gives no jobs away.
-        if who.gone || self.draining {
+        if who.gone || self.stopping {
             return Ok(());
         }
         if when.at_ms < asked.at_ms.saturating_add(wait_ms) {
             return Err(format!("{who:?} was told at {when:?} that there is no job, and asked at {asked:?} to wait"));
         }
-        // After a stall, leases end behind what was asked meanwhile: one that was leased may not have been there.
-        let since = When { at_ms: 0, ..asked };
-        for queue in who.asked_of(queues) {
+        for queue in queues {
             let mut others = self.people.iter().enumerate().filter(|(other, _)| *other != index);
             if others.any(|(_, person)| person.asks_for(queue)) {
                 continue;
             }
-            if let Some(entry) = self.ledger.certainly_ready(queue, since) {
+            // After a stall, leases end behind what was asked meanwhile.
+            if let Some(entry) = self.ledger.certainly_ready(queue, asked.turn, None) {
                 return Err(format!("{who:?} was told that there is no job in '{queue}', and job {entry} was there"));
             }
         }
@@ -118,9 +116,9 @@ impl Schedule {
     /// Someone was told that it was silent for too long.
     pub(super) fn check_cut_off(&mut self, index: usize, when: When) -> Result<(), Wrong> {
         let who = &mut self.people[index];
-        let sent_ms = who.sent_before_ms(when);
-        if when.at_ms < sent_ms.saturating_add(self.heartbeat_ms) {
-            return Err(format!("{who:?} was cut off at {when:?}, and had sent something at {sent_ms}"));
+        // It may have gone on sending, if it did not hear so at once.
+        if !who.was_silent(self.heartbeat_ms, when) {
+            return Err(format!("{who:?} was cut off at {when:?}, and was never silent for so long"));
         }
         who.cut_off = true;
         let client = who.client;
@@ -129,12 +127,13 @@ impl Schedule {
         Ok(())
     }
 
-    /// Who sends nothing more, and was answered, must have been seen off.
+    /// Who sends nothing more and was answered, or was silent for too long, must have been seen off.
     fn check_seen_off(&self, index: usize) -> Result<(), Wrong> {
         let who = &self.people[index];
-        let done = who.gone && who.reads && who.is_answered() && !self.world.is_closed(who.client);
+        let done = who.cut_off || who.gone && who.is_answered();
+        let done = done && who.reads && !self.world.is_closed(who.client);
         if done && who.heard_ms + SLACK_MS < self.world.elapsed_ms() {
-            return Err(format!("{who:?} was answered and sends nothing more, and its connection is open"));
+            return Err(format!("{who:?} has nothing more to hear, and its connection is open"));
         }
         Ok(())
     }
@@ -150,14 +149,30 @@ impl Schedule {
         who.is_answered() && !silent && self.ledger.surely_has(held.entry, who.client, now.at_ms)
     }
 
-    /// Something about a job that a client has for certain was refused: only a want of room may do that, or the job's own rules.
-    pub(super) fn check_refused(&mut self, index: usize, ask: &Ask, words: &str) -> Result<(), Wrong> {
-        let (who, full) = (&self.people[index], ["disk", "Disk", "memory"].iter().any(|word| words.contains(word)));
-        if full || matches!(ask, Ask::Fail(_)) && words.contains("No retries remaining") {
-            self.count("checked: what was refused could be", 1);
-            return Ok(());
+    /// Something was refused. For want of room, only where there is such a want; if it is about a job that the client has for
+    /// certain, only for that, or by the job's own rules.
+    pub(super) fn check_refused(&mut self, index: usize, ask: &Ask, words: &str, sure: bool) -> Result<(), Wrong> {
+        let who = &self.people[index];
+        let limited = self.world.setup().config.limits.memory_bytes_max < usize::MAX;
+        // What does not fit into a segment is refused as if there were no room for it, and so is what comes when no file can be
+        // made any more.
+        let small = self.world.setup().log.segment_bytes < 16 << 10;
+        let faults = self.faults;
+        let wants = [
+            (["disk", "Disk"], faults.full || faults.disk || faults.power || small),
+            (["memory", "no room for another"], limited),
+            (["about to stop", "Draining"], self.draining),
+        ];
+        let want = wants.iter().find(|(texts, _)| texts.iter().any(|text| words.contains(text)));
+        let own_rule = matches!(ask, Ask::Fail(_)) && words.contains("No retries remaining");
+        match want {
+            Some((_, false)) => Err(format!("{who:?} asked {ask:?}, and was told without a reason: {words}")),
+            None if sure && !own_rule => Err(format!("{who:?} has a job, asked {ask:?}, and was told: {words}")),
+            Some((_, true)) | None => {
+                self.count("checked: what was refused could be", 1);
+                Ok(())
+            }
         }
-        Err(format!("{who:?} has a job, asked {ask:?}, and was told: {words}"))
     }
 
     /// Those who have been silent for too long may have lost what they had, whether or not they have heard so.

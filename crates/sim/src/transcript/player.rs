@@ -15,7 +15,7 @@ pub enum Cut {
     Whole,
     /// One by one. Of a long text, only its two ends: the middle of a body is all alike.
     Bytes,
-    /// So many bytes of each end one by one: for those who have little time.
+    /// So many bytes of each end one by one, and of what is heard those of its last end: for those who have little time.
     Ends(usize),
     /// In pieces of random sizes, from this seed.
     Random(u64),
