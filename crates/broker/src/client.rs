@@ -154,7 +154,7 @@ impl Client {
 
     /// Whether it may be made to wait.
     pub(crate) fn may_wait(&self) -> bool {
-        self.link == Link::Open && !self.ending
+        self.link == Link::Open && !self.ending && !crate::broken("broker-nobody-waits")
     }
 
     /// Whether more input is wanted now. One whose command waits is read far ahead: its end comes behind all that it sent.
@@ -298,7 +298,11 @@ impl Client {
 
     /// When the client has been silent for too long, unless it cannot show a sign of life because of us.
     pub(crate) fn silent_at_ms(&self) -> Option<u64> {
-        if self.serving() && self.hold.is_none() && self.link == Link::Open { self.codec.deadline_ms() } else { None }
+        if !self.serving() || self.hold.is_some() || self.link != Link::Open || crate::broken("broker-no-heartbeat") {
+            return None;
+        }
+        let hasty_ms = if crate::broken("broker-hasty-heartbeat") { 4_000 } else { 0 };
+        self.codec.deadline_ms().map(|ms| ms.saturating_sub(hasty_ms))
     }
 
     /// Whether it may have sent a sign of life that was not looked at yet.

@@ -41,6 +41,9 @@ impl<L: Log> Broker<L> {
         if crate::broken("broker-ignores-full-disk") {
             return false;
         }
+        if crate::broken("broker-full-for-nothing") && command.enqueues() && !self.engine.records().is_empty() {
+            return true;
+        }
         let extent = self.commit.log.extent();
         let record_bytes = command.record_bytes_max();
         // With what the turn has decided before, it must fit into a segment.

@@ -151,6 +151,9 @@ impl<L: Log> Broker<L> {
     }
 
     fn pressure(&self) -> Pressure {
+        if crate::broken("broker-memory-ignored") {
+            return Pressure::Low;
+        }
         pressure(self.memory_bytes(), self.limits.memory_bytes_max)
     }
 }

@@ -273,6 +273,7 @@ impl World {
     /// As by SIGSTOP: time passes, all that is under way arrives, and the server does nothing.
     pub fn stall(&mut self, ms: u64) {
         self.deliver(true);
+        self.pipes.values_mut().for_each(Pipe::join_arrived);
         self.leap(ms);
     }
 

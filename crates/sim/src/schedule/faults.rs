@@ -92,11 +92,7 @@ impl Schedule {
             7 if full => return self.disk_fills_up(),
             8 if stops => return self.stop(),
             9 if clocks => self.clock_is_set(),
-            10 if clocks => {
-                let ms = 100 + self.below(3_000) as u64;
-                self.world.stall(ms);
-                self.count("fault stall", 1);
-            }
+            10 if clocks => self.stall(),
             _ => self.invite(),
         }
         Ok(())
@@ -279,6 +275,22 @@ impl Schedule {
             return Err(format!("the server was told to stop, and failed: {failure}"));
         }
         self.come_back()
+    }
+
+    /// The server stands still, while some clients have just sent that they are done: whatever ran out meanwhile, that came first.
+    fn stall(&mut self) {
+        for index in 0..self.people.len() {
+            if self.people[index].may_ask()
+                && self.coin()
+                && let Some(held) = self.people[index].give_up()
+            {
+                self.ask(index, Ask::Complete(held));
+            }
+        }
+        let longest_ms = if self.coin() { 3_000 } else { 12_000 };
+        let ms = 100 + self.below(longest_ms) as u64;
+        self.world.stall(ms);
+        self.count("fault stall", 1);
     }
 
     fn clock_is_set(&mut self) {

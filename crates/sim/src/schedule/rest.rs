@@ -1,6 +1,8 @@
 //! What must hold when all is at rest, and of what clients hear: of those who wait, who are told that there is nothing, who are
 //! refused, who are silent, and who have gone; and of the server's memory.
 
+use jobyard_engine::Limits;
+
 use super::Schedule;
 use super::people::SLACK_MS;
 use crate::clients::Ask;
@@ -145,8 +147,9 @@ impl Schedule {
         };
         let (who, now) = (&self.people[index], self.now());
         let silent = who.speaker.heartbeat && who.was_silent(self.heartbeat_ms, now);
-        // What stands behind something that waits may come too late.
-        who.is_answered() && !silent && self.ledger.surely_has(held.entry, who.client, now.at_ms)
+        // What stands behind something that waits may come too late, and so may what one turn does not read whole.
+        let is_read_whole = self.world.setup().config.limits.turn_bytes_max >= Limits::default().turn_bytes_max;
+        who.is_answered() && is_read_whole && !silent && self.ledger.surely_has(held.entry, who.client, now.at_ms)
     }
 
     /// Something was refused. For want of room, only where there is such a want; if it is about a job that the client has for

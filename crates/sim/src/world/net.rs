@@ -153,6 +153,14 @@ impl Pipe {
         true
     }
 
+    /// What has arrived in pieces lies there as one.
+    pub fn join_arrived(&mut self) {
+        let joined: Vec<u8> = self.arrived.drain(..).flatten().collect();
+        if !joined.is_empty() {
+            self.arrived.push_back(joined);
+        }
+    }
+
     /// Whether the server learns now that the client sends nothing more.
     pub fn ending_arrives(&mut self) -> bool {
         let arrives = self.known && self.parting.is_some() && !self.ending_told && self.under_way.is_empty();
