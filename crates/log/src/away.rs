@@ -36,13 +36,45 @@ impl Away {
 
     /// The log is back: it is told what was put off. Were that left to the next time, a log that is always away would never
     /// do what is due. Says at which engine time it did, if it was to.
-    pub fn come_back(self, log: &mut impl Log) -> Option<u64> {
-        if let Some(position) = self.truncate_before {
+    pub fn come_back(&mut self, log: &mut impl Log) -> Option<u64> {
+        if let Some(position) = self.truncate_before.take() {
             log.truncate_before(position);
         }
-        if let Some(engine_ms) = self.tend_ms {
-            log.tend(engine_ms);
+        let engine_ms = self.tend_ms.take()?;
+        log.tend(engine_ms);
+        Some(engine_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Batch, MemoryLog, Moment};
+
+    /// A log that holds two batches.
+    fn log() -> MemoryLog {
+        let mut log = MemoryLog::new(1, 0);
+        let claim = log.claim(0).unwrap();
+        for position in 1..=2 {
+            log.submit(claim.epoch, position, Batch { at: Moment::default(), payload: b"x" });
+            log.completed();
         }
-        self.tend_ms
+        log
+    }
+
+    #[test]
+    fn what_a_log_is_told_while_it_is_away_it_does_when_it_is_back() {
+        let mut log = log();
+        let mut away = Away::new(&log, 10);
+        assert_eq!(away.come_back(&mut log), None);
+        away.truncate_before(1);
+        away.truncate_before(2);
+        away.tend(7);
+        away.tend(8);
+        assert_eq!(away.come_back(&mut log), Some(8));
+        let mut found = Vec::new();
+        log.replay(2, usize::MAX, &mut |replayed| found.push(replayed.position)).unwrap();
+        assert_eq!(found, [2]);
+        assert_eq!(log.claim(0).unwrap().first, 2);
     }
 }

@@ -73,8 +73,8 @@ impl<L: Log + Send + 'static> ThreadLog<L> {
     /// The log is back: what was put off is done.
     fn take_back(&mut self, returned: Return<L>) -> Completion {
         let Return { mut log, completion, payload } = returned;
-        if let Place::Away(away) = &self.place {
-            away.clone().come_back(log.as_mut());
+        if let Place::Away(away) = &mut self.place {
+            away.come_back(log.as_mut());
         }
         self.place = Place::Here(log);
         self.buffer = payload;

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::fs;
 use std::path::Path;
 
 use support::storage::{Mount, add, segments, state};
@@ -21,10 +22,14 @@ fn serve(data: &Path, size: &str) -> Server {
     Server::spawn(jobyard().args(serving(data, size)))
 }
 
-/// Why a start with segments of this size fails.
+/// Why a start with segments of this size fails. It changes no segment.
 fn refused(data: &Path, size: &str) -> String {
+    let contents =
+        || segments(data).into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect::<Vec<_>>();
+    let before = contents();
     let ended = run(jobyard().args(serving(data, size)));
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(contents() == before, "a start that was refused has changed a segment");
     ended.stderr
 }
 
@@ -42,7 +47,9 @@ fn check_jobs(server: &Server) {
 
 /// Every segment is of this length, and the log is whole.
 fn check_lengths(data: &Path, bytes: u64) {
-    for path in segments(data) {
+    let segments = segments(data);
+    assert!(!segments.is_empty());
+    for path in segments {
         assert_eq!(path.metadata().unwrap().len(), bytes, "{}", path.display());
     }
     let verified = run_with(&["log", "verify", text(data)]);

@@ -5,6 +5,7 @@ mod audit;
 mod expected;
 mod faults;
 mod people;
+mod person;
 mod rest;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use crate::world::{Lateness, Setup, World, Wrong};
 use expected::{ANSWERS, RECORDS};
 pub use faults::FAULTS;
 use faults::Faults;
-use people::Person;
+use person::Person;
 
 /// How often what has happened, by name: commands, answers, faults, records.
 pub type Tally = BTreeMap<String, u64>;

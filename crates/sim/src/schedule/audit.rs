@@ -2,7 +2,7 @@
 
 use jobyard_engine::ClientId;
 
-use super::people::Person;
+use super::person::Person;
 use super::{QUEUES, Schedule, listener_of};
 use crate::clients::{Ask, Entry, SPEAKERS, uuid_of_entry, uuid_of_number};
 use crate::disk::Crash;

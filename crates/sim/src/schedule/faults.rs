@@ -4,7 +4,7 @@ use jobyard_broker::Event;
 use jobyard_log::SyncMode;
 
 use super::Schedule;
-use super::people::Person;
+use super::person::Person;
 use crate::clients::Ask;
 use crate::disk::{Crash, Fault};
 use crate::random::{below, coin, splitmix};

@@ -4,7 +4,7 @@
 use jobyard_engine::Limits;
 
 use super::Schedule;
-use super::people::SLACK_MS;
+use super::person::SLACK_MS;
 use crate::clients::Ask;
 use crate::ledger::When;
 use crate::world::Wrong;

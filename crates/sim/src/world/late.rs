@@ -165,7 +165,7 @@ impl Log for Late {
             waiting.left -= u32::from(!self.lateness.wakes());
             return None;
         }
-        let Waiting { epoch, position, at, payload, away, .. } = self.waiting.take()?;
+        let Waiting { epoch, position, at, payload, mut away, .. } = self.waiting.take()?;
         self.append(epoch, position, Batch { at, payload: &payload });
         let completion = self.outcome();
         let (extent, really) = (away.extent, self.log.extent());

@@ -1,0 +1,159 @@
+//! One client of a schedule: what it asked and was not answered, what it has, and what is known of it.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use jobyard_engine::ClientId;
+
+use crate::clients::{Ask, Held, Speaker};
+use crate::ledger::When;
+
+/// A client.
+pub struct Person {
+    pub client: ClientId,
+    pub speaker: &'static Speaker,
+    /// What was asked and not answered yet, in order.
+    pub(super) pending: VecDeque<Pending>,
+    /// What was heard and is no whole answer yet.
+    pub(super) unheard: Vec<u8>,
+    /// When what of that came: so many bytes each.
+    pub(super) marks: VecDeque<(usize, When)>,
+    pub(super) holds: Vec<Held>,
+    /// Whether it sends nothing more.
+    pub gone: bool,
+    pub reads: bool,
+    /// Whether the server knows what it speaks.
+    pub known: bool,
+    /// When it came, and sent something.
+    pub(super) sent: Vec<When>,
+    /// When what it last heard left the server, or it said that it sends nothing more.
+    pub heard_ms: u64,
+    /// When all was first at rest since it came: the server knows it.
+    pub welcomed_ms: Option<u64>,
+    /// It was silent for too long, and the server has said so.
+    pub cut_off: bool,
+}
+
+/// What was asked.
+pub(super) struct Pending {
+    pub ask: Ask,
+    pub label: &'static str,
+    pub asked: When,
+    /// Since when it has been the oldest, and all it sent has arrived.
+    pub heard_at_ms: Option<u64>,
+    /// It is about a job that the client has for certain.
+    pub sure: bool,
+}
+
+impl fmt::Debug for Person {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({})", self.client, self.speaker.protocol)?;
+        if let Some(pending) = self.pending.front() {
+            write!(f, ", who asked {:?} at {:?}", pending.ask, pending.asked)?;
+        }
+        Ok(())
+    }
+}
+
+/// A client that waits longer than said by so much has been forgotten. goqueue counts whole seconds.
+pub const SLACK_MS: u64 = 1_500;
+
+impl Person {
+    /// One that has just connected.
+    pub fn new(client: ClientId, speaker: &'static Speaker, now: When) -> Self {
+        Person {
+            client,
+            speaker,
+            pending: VecDeque::new(),
+            unheard: Vec::new(),
+            marks: VecDeque::new(),
+            holds: Vec::new(),
+            gone: false,
+            reads: true,
+            known: true,
+            sent: vec![now],
+            heard_ms: now.at_ms,
+            welcomed_ms: None,
+            cut_off: false,
+        }
+    }
+
+    /// If it waits: for which queues, and until when it must have been answered. To be asked when all is at rest.
+    pub fn waits(&mut self, now_ms: u64) -> Option<(Vec<&'static str>, Option<u64>)> {
+        if self.gone || !self.reads || self.cut_off {
+            return None;
+        }
+        let pending = self.pending.front_mut()?;
+        let since_ms = *pending.heard_at_ms.get_or_insert(now_ms);
+        match &pending.ask {
+            Ask::Take { queues, wait_ms } if *wait_ms > 0 => {
+                let until_ms = (*wait_ms != u64::MAX).then(|| since_ms + wait_ms + SLACK_MS);
+                Some((queues.clone(), until_ms))
+            }
+            Ask::Put(put) if put.runs => None,
+            _ => Some((Vec::new(), Some(since_ms + SLACK_MS))),
+        }
+    }
+
+    /// Takes so many bytes as heard. When the first of them came.
+    pub fn pass(&mut self, mut bytes: usize) -> When {
+        self.unheard.drain(..bytes);
+        let when = self.marks.front().map_or_else(When::default, |(_, when)| *when);
+        while let Some((len, _)) = self.marks.front_mut() {
+            if *len > bytes {
+                *len -= bytes;
+                break;
+            }
+            bytes -= *len;
+            self.marks.pop_front();
+        }
+        when
+    }
+
+    /// The queues of which it may have been given a job without having read so: it does not read, or the answer to a put
+    /// before it is held back.
+    pub fn may_have_taken(&self, puts_held_back: bool) -> Vec<&'static str> {
+        let asks = self.pending.iter().map(|pending| &pending.ask);
+        let is_heard = |ask: &&Ask| !matches!(ask, Ask::Put(_) | Ask::Group { .. }) || !puts_held_back;
+        let heard = if self.reads && !self.gone { asks.clone().take_while(is_heard).count() } else { 0 };
+        let asks = asks.skip(heard);
+        let queues = asks.filter_map(|ask| if let Ask::Take { queues, .. } = ask { Some(queues) } else { None });
+        queues.flatten().copied().collect()
+    }
+
+    /// Whether it asked for a job of this queue and was not answered yet.
+    pub fn asks_for(&self, queue: &str) -> bool {
+        self.pending.iter().any(|pending| matches!(&pending.ask, Ask::Take { queues, .. } if queues.contains(&queue)))
+    }
+
+    /// Whether until then it was ever silent for so long: it may have sent something after that, and not know.
+    pub fn was_silent(&self, ms: u64, until: When) -> bool {
+        let moments: Vec<u64> = self.sent.iter().chain([&until]).map(|when| when.at_ms).collect();
+        moments.windows(2).any(|pair| pair[0] + ms <= pair[1])
+    }
+
+    /// How many jobs it has.
+    pub fn holds(&self) -> usize {
+        self.holds.len()
+    }
+
+    /// The job that it was given last.
+    pub fn holding(&self) -> Option<Held> {
+        self.holds.last().cloned()
+    }
+
+    /// Lets go of the job that it was given last.
+    pub fn give_up(&mut self) -> Option<Held> {
+        self.holds.pop()
+    }
+
+    /// Whether it can ask, and hears the answer.
+    pub fn may_ask(&self) -> bool {
+        !self.gone && self.reads && !self.cut_off && self.is_answered()
+    }
+
+    /// Whether it has heard all it asked for.
+    pub fn is_answered(&self) -> bool {
+        self.pending.is_empty()
+    }
+}
