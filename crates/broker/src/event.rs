@@ -15,7 +15,7 @@ pub struct Clock {
 }
 
 /// Something that happened.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// A client connected to a listener (by its index in the configuration).
     Accepted {

@@ -1,5 +1,8 @@
 //! What clients asked and were told, and what must be so because of it. It knows nothing of the server but that.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jobyard_engine::ClientId;

@@ -4,6 +4,8 @@
 mod late;
 mod net;
 mod notes;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

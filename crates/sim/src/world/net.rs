@@ -1,5 +1,8 @@
 //! A connection: what is under way in both directions, in which pieces it arrives, and how it ends.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use jobyard_broker::Event;
