@@ -149,6 +149,10 @@ fn unknown_settings_are_errors_that_name_them() {
     refused(&run_with(&["serve", "--fsync", "often"]), 2, "'often' is none of always, interval, interval=TIME, never");
     refused(&run_with(&["serve", "--segment-size", "4K"]), 2, "segment_size cannot be 4096 bytes");
     refused(&run_with(&["serve", "--memory", "--salvage"]), 2, "cannot be used with");
+    // Nothing is kept: whoever says how has something else in mind.
+    for how in ["--fsync=always", "--commit=thread", "--segment-size=64K"] {
+        refused(&run_with(&["serve", "--memory", how]), 2, "cannot be used with");
+    }
     let ended = run(jobyard().args(["serve", "--salvage"]).env("JOBYARD_MEMORY", "true"));
     refused(&ended, 2, "--salvage needs a directory");
     refused(&run_with(&["serve", "--clock", "stdin"]), 2, "--clock stdin needs --memory");

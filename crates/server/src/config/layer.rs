@@ -56,7 +56,7 @@ pub struct Layer {
     /// With 'always' nothing is answered before what it depends on is on disk: no crash and no power cut loses what
     /// was acknowledged. With 'interval' it is synced within TIME (1s) of being written, with 'never' when the system
     /// likes: if the server dies nothing is lost, but a power cut or a crash of the machine takes what was not synced.
-    #[arg(long, value_name = "WHEN", help_heading = "Storage")]
+    #[arg(long, value_name = "WHEN", conflicts_with = "memory", help_heading = "Storage")]
     #[serde(deserialize_with = "text")]
     pub fsync: Option<Fsync>,
 
@@ -65,7 +65,7 @@ pub struct Layer {
     /// With 'loop' one thread does it all. With 'thread' a second one appends and syncs, and the first goes on meanwhile:
     /// better for few clients that keep many requests in flight, worse for those that wait for each answer. What is
     /// promised is the same.
-    #[arg(long, value_name = "WHO", help_heading = "Storage")]
+    #[arg(long, value_name = "WHO", conflicts_with = "memory", help_heading = "Storage")]
     #[serde(deserialize_with = "text")]
     pub commit: Option<Commit>,
 
@@ -74,7 +74,7 @@ pub struct Layer {
     /// For experts. Jobs take up to twice their size and two such files on disk; three or four more are kept ready.
     /// A body can be half as long as a file. Large files are written more evenly, small ones keep a small log
     /// smaller. A log is read whatever size it was written with.
-    #[arg(long, value_name = "SIZE", help_heading = "Storage")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "memory", help_heading = "Storage")]
     #[serde(deserialize_with = "text")]
     pub segment_size: Option<Bytes>,
 
