@@ -120,6 +120,15 @@ impl SimDisk {
         SimDisk::from_state(self.look().state.clone())
     }
 
+    /// The same disk after a crash, as the next process finds it: no larger than it was, and as fast.
+    #[must_use]
+    pub fn after(&self, crash: Crash) -> SimDisk {
+        let next = if crash == Crash::Kill { self.killed() } else { SimDisk::from_image(&self.crash(crash)) };
+        next.set_capacity(self.look().capacity_bytes);
+        next.set_prepare_polls(self.look().prepare_polls);
+        next
+    }
+
     /// After how many of its bytes the last write that is not synced may be torn.
     #[must_use]
     pub fn tears(&self) -> Vec<usize> {
@@ -182,6 +191,12 @@ impl SimDisk {
     /// What all files together may take; what is there already is kept.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.machine().capacity_bytes = bytes;
+    }
+
+    /// What all files together may take.
+    #[must_use]
+    pub fn capacity(&self) -> Option<u64> {
+        self.look().capacity_bytes
     }
 
     /// A file is prepared after [`Disk::prepared`] has said nothing so many times.

@@ -65,7 +65,7 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
 pub fn never_happened(tally: &Tally) -> Vec<String> {
     let commands = SPEAKERS.iter().flat_map(|speaker| speaker.commands);
     let expected = commands.chain(FAULTS).chain(ANSWERS).chain(RECORDS).copied();
-    expected.filter(|what| !tally.contains_key(*what)).map(str::to_owned).collect()
+    expected.filter(|what| !tally.get(*what).is_some_and(|times| *times > 0)).map(str::to_owned).collect()
 }
 
 /// A schedule that is being run.
@@ -88,6 +88,8 @@ pub(crate) struct Schedule {
     stopping: bool,
     /// Whether the wall clock was set, and the log may not tell so yet.
     clock_untold: bool,
+    /// When the disk last refused something.
+    room_wanted_ms: Option<u64>,
     /// What was said of jobs: by UUID, state and body.
     inspected: Vec<(String, Fate)>,
     /// What was said of queues: by which command, which one, how many jobs.
@@ -146,6 +148,7 @@ impl Schedule {
             draining: false,
             stopping: false,
             clock_untold: false,
+            room_wanted_ms: None,
             inspected: Vec::new(),
             counted: Vec::new(),
         }

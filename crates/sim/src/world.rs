@@ -303,8 +303,7 @@ impl World {
     pub fn crash(&mut self, crash: Crash) {
         self.say(|_| format!("{crash:?}"));
         self.end_server();
-        self.disk =
-            if crash == Crash::Kill { self.disk.killed() } else { SimDisk::from_image(&self.disk.crash(crash)) };
+        self.disk = self.disk.after(crash);
         if crash != Crash::Kill {
             self.clock.boot += 1;
             self.clock.monotonic_ms = BOOT_MONOTONIC_MS + splitmix(&mut self.random) % 1_000;

@@ -13,7 +13,7 @@ const FINISHED: [u32; 2] = [1, 2];
 
 impl Schedule {
     pub fn audit(&mut self) -> Result<(), Wrong> {
-        self.world.disk.set_capacity(None);
+        self.free_disk();
         if self.world.is_running() && (self.draining || self.coin()) {
             self.wake_all();
             self.world.rest()?;

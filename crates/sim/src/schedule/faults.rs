@@ -7,11 +7,15 @@ use super::Schedule;
 use super::person::Person;
 use crate::clients::Ask;
 use crate::disk::{Crash, Fault};
+use crate::ledger::When;
 use crate::random::{below, coin, splitmix};
 use crate::world::Wrong;
 
 /// How much is asked of a full disk to use up its reserve.
 const WEAR_ASKS: usize = 200;
+
+/// After so long the server has seen that there is room again.
+const ROOM_SEEN_MS: u64 = 3_000;
 
 /// All that can go wrong, by name. A run in which one of them never happened has shown nothing about it.
 pub const FAULTS: &[&str] = &[
@@ -142,6 +146,8 @@ impl Schedule {
         let mut segment_bytes = before;
         if self.faults.lengths && self.one_in(3) {
             segment_bytes = [8 << 10, 16 << 10, 24 << 10, 64 << 10][self.below(4)];
+        }
+        if segment_bytes != before {
             self.count("fault segments of another length", 1);
         }
         let salt = splitmix(&mut self.random) | 1;
@@ -168,13 +174,16 @@ impl Schedule {
     fn cut_power_within_a_turn(&mut self) -> Result<(), Wrong> {
         let operations = self.below(6) as u64;
         self.world.cut_power_after(operations);
-        self.count("fault power cut within a turn", 1);
         for _ in 0..6 {
             self.someone_asks();
             self.world.turn();
             if !self.world.is_running() {
                 break;
             }
+        }
+        if !self.world.disk.struck().is_empty() {
+            self.count("fault power cut within a turn", 1);
+            self.room_wanted();
         }
         let crash = self.some_power_cut();
         self.crash(crash)
@@ -187,14 +196,20 @@ impl Schedule {
             1 => (Fault::Full, "fault disk refuses once"),
             _ => (Fault::Short(1 + self.below(300)), "fault disk short write"),
         };
+        let struck_before = self.world.disk.struck().len();
         self.world.disk.fail(at, fault);
-        self.count(name, 1);
         for _ in 0..8 {
             self.someone_asks();
             self.world.turn();
         }
         self.world.rest()?;
         self.world.disk.heal();
+        let struck = self.world.disk.struck().split_off(struck_before);
+        // Only what is written can be written in part.
+        if struck.iter().any(|kind| !matches!(fault, Fault::Short(_)) || *kind == "write") {
+            self.count(name, 1);
+            self.room_wanted();
+        }
         if self.world.is_running() {
             return Ok(());
         }
@@ -215,10 +230,31 @@ impl Schedule {
                 return self.wear_down();
             }
         } else {
-            self.world.disk.set_capacity(None);
+            self.free_disk();
             self.count("fault disk free", 1);
         }
         Ok(())
+    }
+
+    /// There is room again.
+    pub fn free_disk(&mut self) {
+        if self.world.disk.capacity().is_some() {
+            self.room_wanted();
+        }
+        self.world.disk.set_capacity(None);
+    }
+
+    /// The disk refuses something until now.
+    fn room_wanted(&mut self) {
+        self.room_wanted_ms = Some(self.world.elapsed_ms());
+    }
+
+    /// Whether the server may say then that there is no room on its disk. It looks for some every second.
+    pub fn may_want_room(&self, when: When) -> bool {
+        let lately = self.room_wanted_ms.is_some_and(|ms| when.at_ms <= ms + ROOM_SEEN_MS);
+        // What does not fit into a segment is refused as if there were no room for it.
+        let is_small = self.world.setup().log.segment_bytes < 16 << 10;
+        lately || is_small || self.world.disk.capacity().is_some()
     }
 
     /// Jobs are taken, and given back by those who can: on a full disk that goes on until the reserve is used up, and is then
@@ -244,7 +280,9 @@ impl Schedule {
                 asked += 1;
             }
         }
-        self.count("fault disk worn down", u64::from(asked > WEAR_ASKS / 4));
+        if asked > WEAR_ASKS / 4 {
+            self.count("fault disk worn down", 1);
+        }
         Ok(())
     }
 

@@ -239,7 +239,7 @@ impl Schedule {
         let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
         disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
         if let Heard::Refused(words) = &heard {
-            self.check_refused(index, ask, words, *sure && alone)?;
+            self.check_refused(index, ask, words, *sure && alone, when)?;
         }
         match (ask, heard) {
             (Ask::Take { queues, wait_ms }, Heard::Nothing) => {

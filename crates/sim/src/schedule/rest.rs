@@ -154,15 +154,18 @@ impl Schedule {
 
     /// Something was refused. For want of room, only where there is such a want; if it is about a job that the client has for
     /// certain, only for that, or by the job's own rules.
-    pub(super) fn check_refused(&mut self, index: usize, ask: &Ask, words: &str, sure: bool) -> Result<(), Wrong> {
+    pub(super) fn check_refused(
+        &mut self,
+        index: usize,
+        ask: &Ask,
+        words: &str,
+        sure: bool,
+        when: When,
+    ) -> Result<(), Wrong> {
         let who = &self.people[index];
         let limited = self.world.setup().config.limits.memory_bytes_max < usize::MAX;
-        // What does not fit into a segment is refused as if there were no room for it, and so is what comes when no file can be
-        // made any more.
-        let small = self.world.setup().log.segment_bytes < 16 << 10;
-        let faults = self.faults;
         let wants = [
-            (["disk", "Disk"], faults.full || faults.disk || faults.power || small),
+            (["disk", "Disk"], self.may_want_room(when)),
             (["memory", "no room for another"], limited),
             (["about to stop", "Draining"], self.draining),
         ];
