@@ -88,7 +88,7 @@ pub enum Ask {
     Fail(Held),
     /// A job is given back.
     Release(Held),
-    /// How many jobs are ready in a queue?
+    /// How many jobs are in a queue?
     Count(&'static str),
     /// What has become of the job of this UUID?
     Inspect(String),
@@ -114,12 +114,25 @@ pub enum Heard {
     Done,
     /// It was not done, in these words.
     Refused(String),
-    /// So many jobs are ready.
-    Count(usize),
+    /// So many jobs are in a queue.
+    Count(Counts),
     /// What has become of a job.
     Job(Fate),
     /// A result came: whether all went well.
     Result(bool),
+}
+
+/// How many jobs are in a queue, as far as the protocol says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ready ones.
+    pub ready: Option<usize>,
+    /// Those that wait for a time.
+    pub delayed: Option<usize>,
+    /// Those that someone has.
+    pub leased: Option<usize>,
+    /// Those that nobody has.
+    pub free: Option<usize>,
 }
 
 /// The bytes that say something, and the command's label; nothing if it cannot be said.
@@ -155,6 +168,9 @@ pub struct Speaker {
 /// One for each protocol that has jobs.
 pub const SPEAKERS: &[Speaker] =
     &[goqueue::SPEAKER, takeanumber::SPEAKER, masenko::SPEAKER, jobcentre::SPEAKER, workq::SPEAKER];
+
+/// For how long whoever has a job run waits for its result, in milliseconds.
+pub const RUN_WAIT_MS: u64 = 5_000;
 
 /// The default lease of the server, in milliseconds.
 pub const DEFAULT_LEASE_MS: u64 = 60_000;

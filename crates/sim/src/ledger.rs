@@ -1,5 +1,6 @@
 //! What clients asked and were told, and what must be so because of it. It knows nothing of the server but that.
 
+mod certain;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +10,7 @@ use jobyard_engine::ClientId;
 
 use crate::clients::{Entry, Put, Speaker};
 use crate::world::Wrong;
+pub use certain::Kept;
 
 /// When something was: in which turn, and how much time had passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,17 +33,21 @@ pub struct Job {
     asked: When,
     /// When it was said to be there.
     pub put_told: Option<When>,
-    refused: bool,
-    /// When somebody first asked for something that may end it.
-    pub end_asked: Option<When>,
+    /// Whether it was said not to be there.
+    pub refused: bool,
+    /// How much was asked that may have ended it: all but what was refused.
+    ends: usize,
     /// When it was said to be done or removed, and whether a result may be left of it.
     pub ended: Option<(When, bool)>,
-    failed: bool,
+    /// How much was asked that may have made it fail.
+    fails: usize,
     leases: Vec<Lease>,
     /// Whether anyone has ever been given it.
     pub was_taken: bool,
     /// Whether someone may have been given it without hearing of it.
-    may_be_taken: bool,
+    pub may_be_taken: bool,
+    /// When whoever may have been given it so has it no more for certain.
+    unheard_over_ms: u64,
     /// What was asked that may end whatever lease there is, and not answered.
     disturbing: usize,
     /// In which turn such a thing was last answered.
@@ -59,24 +65,59 @@ pub struct Taker {
     pub gone: bool,
 }
 
+/// What a deadline may be late, and what a job rests whose holder has vanished.
+const SECOND_MS: u64 = 1_000;
+/// No lease that has an end lasts longer.
+pub const DAY_MS: u64 = 86_400_000;
+
+/// Jobs that were put together, and what was completed with them.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The jobs.
+    pub entries: Vec<Entry>,
+    /// What was completed.
+    pub completes: Option<Entry>,
+    /// Whether it was said to be done.
+    pub told: bool,
+}
+
 /// A job in someone's hands.
 #[derive(Clone, Copy, Debug)]
 struct Lease {
     client: ClientId,
     since: When,
     by_connection: bool,
+    /// Whether the job is not ready at once if the connection ends.
+    rests: bool,
     /// Before this it does not end by itself; nothing if it never does.
     until_ms: Option<u64>,
-    /// After this it has ended by itself for certain.
+    /// After this it has ended for certain, and the job could be ready.
     over_ms: Option<u64>,
     /// Whether it may have ended.
     may_be_over: bool,
 }
 
 impl Job {
-    /// Whether it may be gone although nobody asked for it.
-    fn is_mortal(&self) -> bool {
-        self.put.lifetime_s.is_some() || self.may_fail() || self.put.runs
+    /// Whether it may be gone by then although nobody asked for it.
+    fn is_mortal(&self, at_ms: u64) -> bool {
+        self.put.lifetime_s.is_some() && self.expires_ms() <= at_ms || self.may_fail() || self.put.runs
+    }
+
+    /// Before this its lifetime is not over.
+    fn expires_ms(&self) -> u64 {
+        let seconds = self.put.delay_s.unwrap_or(0) + self.put.lifetime_s.unwrap_or(0);
+        // A date is in whole seconds.
+        (self.asked.at_ms + u64::from(seconds) * 1_000).saturating_sub(if self.put.delay_s.is_some() { 999 } else { 0 })
+    }
+
+    /// For how long whoever speaks so has it; without a time, until it is ended, or the connection is.
+    fn lease_ms(&self, speaker: &Speaker) -> Option<u64> {
+        let own_ms = self.put.own_time_s.filter(|seconds| *seconds > 0).map(|seconds| u64::from(seconds) * 1_000);
+        // Whoever puts with workq always says how long a lease lasts.
+        let own_ms = own_ms.or(if self.protocol == "workq" { Some(DAY_MS) } else { None });
+        // Without a time, a job of goqueue's own is goqueue's for ever.
+        let is_endless = self.protocol == "goqueue" && speaker.protocol == "goqueue";
+        own_ms.or(speaker.lease_ms.filter(|_| !is_endless))
     }
 
     /// Whether it may have failed so often that it is gone: someone must have had it, and once more in its dead queue, if
@@ -89,7 +130,7 @@ impl Job {
     /// Whether it may have failed for the last time, for those who wait for it: then it is gone, or in its dead queue.
     fn may_have_failed(&self) -> bool {
         let is_dead = self.put.failures.is_some() && (self.may_be_taken || !self.leases.is_empty());
-        is_dead || self.failed && self.fails_at_once()
+        is_dead || self.fails > 0 && self.fails_at_once()
     }
 
     /// Someone asks for something that may end its lease.
@@ -109,31 +150,34 @@ impl Job {
 pub struct Ledger {
     /// By entry.
     pub jobs: Vec<Job>,
-    /// Jobs that were put together, and whether that was told.
-    pub groups: Vec<(Vec<Entry>, bool)>,
+    /// Jobs that were put together.
+    pub groups: Vec<Group>,
     numbers: BTreeSet<u64>,
-    /// What time means is not known for leases.
-    time_lost: bool,
+    /// What time means is not known for leases, since then.
+    time_lost_ms: Option<u64>,
     /// What dates mean is not known.
     dates_lost: bool,
 }
 
 impl Ledger {
-    /// Whether a job must be there.
+    /// Whether a job must be there at that time.
     #[must_use]
-    pub fn must_be_there(&self, entry: Entry) -> bool {
+    pub fn must_be_there(&self, entry: Entry, at_ms: u64) -> bool {
         let job = &self.jobs[entry];
-        job.put_told.is_some() && job.end_asked.is_none() && !self.may_go(entry)
+        job.put_told.is_some() && job.ends == 0 && !self.may_go(entry, at_ms)
     }
 
-    /// Whether a job may be gone although nobody asked for it. What blocks it may take it along.
-    fn may_go(&self, entry: Entry) -> bool {
-        self.jobs[entry].is_mortal() || self.may_fail_with_others(entry)
+    /// Whether a job may be gone by then although nobody asked for it. What blocks it may take it along.
+    fn may_go(&self, entry: Entry, at_ms: u64) -> bool {
+        // What time means is not known for lifetimes either, some of which begin at a date.
+        let is_dated = self.dates_lost && self.jobs[entry].put.delay_s.is_some();
+        let at_ms = if self.time_lost_ms.is_some() || is_dated { u64::MAX } else { at_ms };
+        self.jobs[entry].is_mortal(at_ms) || self.may_fail_with_others(entry, at_ms)
     }
 
     /// Whether what blocks a job may have made it fail, directly or by what blocks that.
-    fn may_fail_with_others(&self, entry: Entry) -> bool {
-        let fails = |blocker: Entry| self.may_go(blocker) || self.jobs[blocker].may_have_failed();
+    fn may_fail_with_others(&self, entry: Entry, at_ms: u64) -> bool {
+        let fails = |blocker: Entry| self.may_go(blocker, at_ms) || self.jobs[blocker].may_have_failed();
         self.blockers(entry).into_iter().any(fails)
     }
 
@@ -153,12 +197,13 @@ impl Ledger {
             asked: when,
             put_told: None,
             refused: false,
-            end_asked: None,
+            ends: 0,
             ended: None,
-            failed: false,
+            fails: 0,
             leases: Vec::new(),
             was_taken: false,
             may_be_taken: false,
+            unheard_over_ms: 0,
             disturbing: 0,
             disturbed: None,
         });
@@ -187,20 +232,40 @@ impl Ledger {
     }
 
     /// Someone asks for something that may end a job.
-    pub fn end_asked(&mut self, entry: Entry, when: When) {
+    pub fn end_asked(&mut self, entry: Entry) {
+        self.jobs[entry].ends += 1;
+        self.jobs[entry].disturb();
+    }
+
+    /// It was refused: that did not end the job.
+    pub fn end_refused(&mut self, entry: Entry) {
+        self.jobs[entry].ends -= 1;
+    }
+
+    /// Someone asks to have a job failed.
+    pub fn fail_asked(&mut self, entry: Entry) {
         let job = &mut self.jobs[entry];
-        job.end_asked.get_or_insert(when);
+        job.fails += 1;
+        job.ends += usize::from(job.fails_at_once());
         job.disturb();
     }
 
-    /// Someone asks to have a job failed or put back.
-    pub fn return_asked(&mut self, entry: Entry, fails: bool, when: When) {
+    /// It was refused: the job did not fail.
+    pub fn fail_refused(&mut self, entry: Entry) {
         let job = &mut self.jobs[entry];
-        job.failed |= fails;
-        if fails && job.fails_at_once() {
-            job.end_asked.get_or_insert(when);
-        }
-        job.disturb();
+        job.fails -= 1;
+        job.ends -= usize::from(job.fails_at_once());
+    }
+
+    /// Someone asks to have a job put back.
+    pub fn release_asked(&mut self, entry: Entry) {
+        self.jobs[entry].disturb();
+    }
+
+    /// It was done: this client does not have the job any more.
+    pub fn released(&mut self, entry: Entry, client: ClientId, when: When) {
+        let theirs = self.jobs[entry].leases.iter_mut().rfind(|lease| lease.client == client);
+        theirs.into_iter().for_each(|lease| lease.over_ms = Some(when.at_ms));
     }
 
     /// What was asked that may end a job or its lease was answered.
@@ -214,6 +279,17 @@ impl Ledger {
     /// A job was said to be done (`keeps` that there may be a result) or removed.
     pub fn ended(&mut self, entry: Entry, keeps: bool, when: When) {
         self.jobs[entry].ended.get_or_insert((when, keeps));
+    }
+
+    /// Someone was told that a job is done.
+    ///
+    /// # Errors
+    /// If nobody can have done it.
+    pub fn check_result(&self, entry: Entry) -> Result<(), Wrong> {
+        match &self.jobs[entry] {
+            job if job.ends > 0 && job.was_taken => Ok(()),
+            job => Err(format!("job {entry} has a result, and nobody completed it: {job:?}")),
+        }
     }
 
     /// The entry of this body.
@@ -239,18 +315,15 @@ impl Ledger {
         let entry = self.entry_of(body)?;
         let &Taker { client, speaker, gone } = by;
         let job = &self.jobs[entry];
-        let own_ms = job.put.own_time_s.filter(|seconds| *seconds > 0).map(|seconds| u64::from(seconds) * 1_000);
-        // Whoever puts with workq always says how long a lease lasts.
-        let own_ms = own_ms.or(if job.protocol == "workq" { Some(86_400_000) } else { None });
-        // Without a time, a job of goqueue's own is goqueue's for ever.
-        let is_endless = job.protocol == "goqueue" && speaker.protocol == "goqueue";
-        let length_ms = own_ms.or(speaker.lease_ms.filter(|_| !is_endless));
+        let length_ms = job.lease_ms(speaker);
         let lease = Lease {
             client,
             since: when,
             by_connection: speaker.holds_by_connection,
+            // Who vanishes shortly before the end makes it rest.
+            rests: speaker.heartbeat,
             until_ms: length_ms.map(|length_ms| asked.at_ms + length_ms),
-            over_ms: length_ms.map(|length_ms| when.at_ms + length_ms + 1_000),
+            over_ms: length_ms.map(|length_ms| when.at_ms + length_ms + 2 * SECOND_MS),
             may_be_over: gone && speaker.holds_by_connection
                 || job.disturbing > 0
                 || job.disturbed.is_some_and(|turn| turn >= asked.turn),
@@ -277,7 +350,7 @@ impl Ledger {
             ));
         }
         // What it waits for may have sent it to its dead queue, where it is ready.
-        let is_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry);
+        let is_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, at_ms);
         if let Some(delay_s) = job.put.delay_s
             && !self.dates_lost
             && !is_dead
@@ -286,7 +359,7 @@ impl Ledger {
             return Err(format!("job {entry} came before its date"));
         }
         for blocker in self.blockers(entry) {
-            if self.must_be_there(blocker) && !is_dead {
+            if self.must_be_there(blocker, at_ms) && !is_dead {
                 return Err(format!("job {entry} came before job {blocker}, which blocks it, had ended"));
             }
         }
@@ -306,40 +379,61 @@ impl Ledger {
         let numbers = &self.jobs[entry].put.blockers;
         let by_number = |number: &u64| self.jobs.iter().position(|job| job.number == Some(*number));
         let mut blockers: Vec<_> = numbers.iter().filter_map(by_number).collect();
-        for (group, _) in &self.groups {
-            if let Some(index) = group.iter().position(|other| *other == entry)
+        for Group { entries, .. } in &self.groups {
+            if let Some(index) = entries.iter().position(|other| *other == entry)
                 && index > 0
             {
-                blockers.push(group[index - 1]);
+                blockers.push(entries[index - 1]);
             }
         }
         blockers
     }
 
-    /// Someone asked for a job of these queues, and will not hear the answer.
-    pub fn take_lost(&mut self, queues: &[&str]) {
-        let jobs = self.jobs.iter_mut().filter(|job| queues.iter().any(|queue| job.put.may_be_in(queue)));
-        jobs.for_each(|job| job.may_be_taken = true);
+    /// Someone who speaks so asked for a job of these queues, and will not hear the answer.
+    pub fn take_lost(&mut self, queues: &[&str], speaker: &Speaker, at_ms: u64) {
+        for job in self.jobs.iter_mut().filter(|job| queues.iter().any(|queue| job.put.may_be_in(queue))) {
+            job.may_be_taken = true;
+            let over_ms = match job.lease_ms(speaker) {
+                // It rests, nobody knows for how long: less than a day.
+                _ if speaker.heartbeat => at_ms + DAY_MS,
+                _ if speaker.holds_by_connection => at_ms + 2 * SECOND_MS,
+                Some(length_ms) => at_ms + length_ms + 2 * SECOND_MS,
+                None => u64::MAX,
+            };
+            job.unheard_over_ms = job.unheard_over_ms.max(over_ms);
+        }
     }
 
     /// A connection has ended, or may have.
     pub fn client_gone(&mut self, client: ClientId) {
-        for job in &mut self.jobs {
-            let theirs = job.leases.iter_mut().filter(|lease| lease.client == client && lease.by_connection);
-            theirs.for_each(|lease| lease.may_be_over = true);
-        }
+        self.leases_of(client).for_each(|lease| lease.may_be_over = true);
     }
 
-    /// The server has ended: with it what connections held.
-    pub fn server_gone(&mut self) {
-        for lease in self.jobs.iter_mut().flat_map(|job| &mut job.leases) {
-            lease.may_be_over |= lease.by_connection;
+    /// A connection has ended for certain, and the server knows.
+    pub fn client_seen_off(&mut self, client: ClientId, at_ms: u64) {
+        let at_once = self.leases_of(client).filter(|lease| !lease.rests);
+        at_once.for_each(|lease| lease.over_ms = Some(lease.over_ms.map_or(at_ms, |over_ms| over_ms.min(at_ms))));
+    }
+
+    fn leases_of(&mut self, client: ClientId) -> impl Iterator<Item = &mut Lease> {
+        let leases = self.jobs.iter_mut().flat_map(|job| &mut job.leases);
+        leases.filter(move |lease| lease.client == client && lease.by_connection)
+    }
+
+    /// The server has ended: with it what connections held. What was held until then is ready at once.
+    pub fn server_gone(&mut self, at_ms: u64) {
+        let held = self.jobs.iter_mut().flat_map(|job| &mut job.leases).filter(|lease| lease.by_connection);
+        for lease in held {
+            if !lease.may_be_over {
+                lease.over_ms = Some(at_ms);
+            }
+            lease.may_be_over = true;
         }
     }
 
     /// How much time has passed is not what the server thinks: the wall clock was set, and then the power failed.
-    pub fn time_lost(&mut self) {
-        self.time_lost = true;
+    pub fn time_lost(&mut self, at_ms: u64) {
+        self.time_lost_ms = Some(at_ms);
         let timed = self.jobs.iter_mut().flat_map(|job| &mut job.leases).filter(|lease| lease.until_ms.is_some());
         timed.for_each(|lease| lease.may_be_over = true);
     }
@@ -347,78 +441,6 @@ impl Ledger {
     /// Dates mean something else now: the wall clock was set.
     pub fn dates_lost(&mut self) {
         self.dates_lost = true;
-    }
-
-    /// Whether someone may have a job.
-    #[must_use]
-    pub fn is_held(&self, entry: Entry) -> bool {
-        let job = &self.jobs[entry];
-        job.end_asked.is_some() && job.ended.is_none()
-            || job.failed
-            || job.may_be_taken
-            || job.leases.iter().any(|lease| !lease.may_be_over)
-            // Where time was lost, a lease may have ended, and may last.
-            || self.time_lost && job.leases.iter().any(|lease| !lease.by_connection)
-    }
-
-    /// A job in this queue that was said to be there by that turn, and that nobody can have been given but those whose leases
-    /// were over by then; never, if no time is said.
-    #[must_use]
-    pub fn certainly_ready(&self, queue: &str, told_by_turn: u64, over_by_ms: Option<u64>) -> Option<Entry> {
-        self.jobs.iter().position(|job| {
-            let is_over =
-                |over_ms: Option<u64>| over_ms.zip(over_by_ms).is_some_and(|(over_ms, by_ms)| over_ms <= by_ms);
-            let free = |lease: &Lease| !lease.by_connection && !lease.may_be_over && is_over(lease.over_ms);
-            job.put.queue == queue
-                && job.put_told.is_some_and(|told| told.turn <= told_by_turn)
-                && self.is_plain(job.put.entry)
-                && job.leases.iter().all(free)
-        })
-    }
-
-    /// Whether a job is there, and nothing but a lease keeps it from being ready.
-    fn is_plain(&self, entry: Entry) -> bool {
-        let job = &self.jobs[entry];
-        let unbound = job.put.delay_s.is_none() && job.put.blockers.is_empty() && self.is_first_of_its_group(entry);
-        unbound && !job.failed && !job.may_be_taken && self.must_be_there(entry)
-    }
-
-    /// A job that this client has for certain: whatever it asks of it now must be done.
-    #[must_use]
-    pub fn surely_has(&self, entry: Entry, client: ClientId, at_ms: u64) -> bool {
-        let job = &self.jobs[entry];
-        let undisturbed = job.disturbing == 0 && job.end_asked.is_none() && job.put.lifetime_s.is_none();
-        let has = |lease: &Lease| {
-            lease.client == client && !lease.may_be_over && lease.until_ms.is_none_or(|until_ms| at_ms < until_ms)
-        };
-        undisturbed && !job.put.runs && job.leases.last().is_some_and(has)
-    }
-
-    /// Whether of all that may end a job or its lease nothing but one thing was under way since then.
-    #[must_use]
-    pub fn nobody_else_asked(&self, entry: Entry, since: When) -> bool {
-        let job = &self.jobs[entry];
-        job.disturbing == 1 && job.disturbed.is_none_or(|turn| turn < since.turn)
-    }
-
-    /// Whether whoever takes all that there is must come upon this job, when nobody is connected any more.
-    #[must_use]
-    pub fn is_owed(&self, entry: Entry, now_ms: u64) -> bool {
-        let job = &self.jobs[entry];
-        // After a time that grows with each time that its worker has vanished.
-        let is_late = |lease: &Lease| lease.by_connection && job.protocol == "masenko";
-        let is_over = |lease: &Lease| match lease.over_ms {
-            _ if lease.by_connection => !is_late(lease),
-            Some(over_ms) => over_ms <= now_ms && !self.time_lost,
-            None => false,
-        };
-        self.is_plain(entry) && job.leases.iter().all(is_over)
-    }
-
-    fn is_first_of_its_group(&self, entry: Entry) -> bool {
-        self.groups
-            .iter()
-            .all(|(group, _)| group.iter().position(|other| *other == entry).is_none_or(|index| index == 0))
     }
 
     /// How many jobs there were, by what became of them.
@@ -430,7 +452,7 @@ impl Ledger {
                 Job { ended: Some(_), .. } => "ended",
                 Job { refused: true, .. } => "refused",
                 Job { put_told: None, .. } => "never told",
-                Job { end_asked: Some(_), .. } => "end asked",
+                Job { ends: 1.., .. } => "end asked",
                 _ => "there",
             };
             *counts.entry(fate).or_default() += 1;

@@ -16,7 +16,7 @@ use jobyard_engine::Limits;
 use jobyard_log::{Options, SyncMode};
 use jobyard_protocols::{ANY, Options as ListenerOptions, PROTOCOLS, find};
 
-use crate::clients::{Fate, SPEAKERS};
+use crate::clients::{Counts, Fate, SPEAKERS};
 use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
 use crate::world::{Lateness, Setup, World, Wrong};
@@ -92,8 +92,8 @@ pub(crate) struct Schedule {
     room_wanted_ms: Option<u64>,
     /// What was said of jobs: by UUID, state and body.
     inspected: Vec<(String, Fate)>,
-    /// What was said of queues: by which command, which one, how many jobs.
-    counted: Vec<(&'static str, &'static str, usize)>,
+    /// What was said of queues.
+    counted: Vec<Counts>,
 }
 
 /// The queues that there can be.

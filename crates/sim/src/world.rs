@@ -26,6 +26,8 @@ pub use notes::{Noted, Notes};
 pub const START_WALL_MS: i64 = 1_767_225_600_000;
 /// The machine's own clock begins anywhere at each boot.
 const BOOT_MONOTONIC_MS: u64 = 77_003;
+/// So many of the disk's last operations are told at a crash.
+const OPERATIONS_SAID: usize = 40;
 /// A server that is not at rest after so many turns never will be.
 const TURNS_MAX: u32 = 30_000;
 
@@ -302,6 +304,7 @@ impl World {
     /// The server ends as it stands, and what the crash leaves is the next one's disk.
     pub fn crash(&mut self, crash: Crash) {
         self.say(|_| format!("{crash:?}"));
+        self.say_what_the_disk_did();
         self.end_server();
         self.disk = self.disk.after(crash);
         if crash != Crash::Kill {
@@ -410,6 +413,16 @@ impl World {
         if self.trace.is_some() {
             let line = format!("turn {} at {} ms: {}", self.turns, self.elapsed_ms, what(self));
             self.trace.iter_mut().for_each(|trace| trace.push(line.clone()));
+        }
+    }
+
+    /// What led to what a crash leaves.
+    fn say_what_the_disk_did(&mut self) {
+        if self.trace.is_some() {
+            let operations = self.disk.history().operations;
+            for operation in &operations[operations.len().saturating_sub(OPERATIONS_SAID)..] {
+                self.say(|_| format!("the disk's last operations: {operation}"));
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! goqueue, as a client speaks it.
 
-use super::{Answer, Ask, DEFAULT_LEASE_MS, Heard, Said, Speaker, text, unexpected};
+use super::{Answer, Ask, Counts, DEFAULT_LEASE_MS, Heard, Said, Speaker, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "goqueue",
@@ -56,7 +56,7 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
     let rest = &bytes[word_end + 1..];
     let used = word_end + 1;
     match (&bytes[..word_end], ask) {
-        (b"OK", Ask::Count(_)) => Ok(Some((used, Heard::Count(0)))),
+        (b"OK", Ask::Count(_)) => Ok(Some((used, Heard::Count(Counts::default())))),
         (b"OK", Ask::Remove(_) | Ask::Complete(_)) => Ok(Some((used, Heard::Done))),
         (b"TIMEOUT", Ask::Take { .. }) => Ok(Some((used, Heard::Nothing))),
         (b"ADDED", Ask::Put(_)) => {

@@ -1,6 +1,6 @@
 //! masenko, as a client speaks it.
 
-use super::{Answer, Ask, Heard, Put, Said, Speaker, date, line, number_after, object_after, text, unexpected};
+use super::{Answer, Ask, Counts, Heard, Put, Said, Speaker, date, line, number_after, object_after, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "masenko",
@@ -94,7 +94,7 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
                 id.zip(body).map(|(id, body)| Heard::Took { id: id.to_string(), body: body.as_bytes().to_vec() })
             }
             Ask::Complete(_) | Ask::Fail(_) => (words == "OK {}").then_some(Heard::Done),
-            Ask::Count(queue) => words.starts_with("OK {\"queues\":").then(|| Heard::Count(ready(&words, queue))),
+            Ask::Count(queue) => words.starts_with("OK {\"queues\":").then(|| Heard::Count(counts(&words, queue))),
             _ => None,
         }
         .map_or_else(|| unexpected(line).map(|_| Heard::Done), Ok)?
@@ -102,8 +102,10 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
     Ok(Some((used, heard)))
 }
 
-fn ready(words: &str, queue: &str) -> usize {
+fn counts(words: &str, queue: &str) -> Counts {
     let queue = words.find(&format!("{{\"name\":\"{queue}\""));
-    let ready = queue.and_then(|at| number_after(&words[at..], "\"ready\":"));
-    ready.and_then(|ready| usize::try_from(ready).ok()).unwrap_or(0)
+    let count = |mark: &str| number_after(&words[queue?..], mark).and_then(|count| usize::try_from(count).ok());
+    // A queue that was never made has none.
+    let [ready, delayed, leased] = ["\"ready\":", "\"delayed\":", "\"to_ack\":"].map(|mark| count(mark).or(Some(0)));
+    Counts { ready, delayed, leased, free: None }
 }

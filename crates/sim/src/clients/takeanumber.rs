@@ -1,6 +1,6 @@
 //! takeanumber, as a client speaks it: in lines.
 
-use super::{Answer, Ask, Heard, Said, Speaker, line, text, unexpected};
+use super::{Answer, Ask, Counts, Heard, Said, Speaker, line, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "takeanumber",
@@ -47,7 +47,10 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
     let heard = match (line.split_first(), ask) {
         (Some((b'-', words)), _) => Heard::Refused(text(words)),
         (Some((b':', b"-1")), Ask::Take { .. }) => Heard::Nothing,
-        (Some((b':', count)), Ask::Count(_)) => Heard::Count(text(count).parse().map_err(|_| text(line))?),
+        (Some((b':', count)), Ask::Count(_)) => {
+            let free = Some(text(count).parse().map_err(|_| text(line))?);
+            Heard::Count(Counts { free, ..Counts::default() })
+        }
         (Some((b'+', uuid)), Ask::Put(_)) => match number_of(uuid) {
             Some(number) => Heard::Put(vec![number]),
             None => return unexpected(line),

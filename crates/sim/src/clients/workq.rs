@@ -1,6 +1,9 @@
 //! workq, as a client speaks it.
 
-use super::{Answer, Ask, DEFAULT_LEASE_MS, Heard, Said, Speaker, date, line, text, unexpected, uuid_of_entry};
+use super::{
+    Answer, Ask, Counts, DEFAULT_LEASE_MS, Entry, Heard, RUN_WAIT_MS, Said, Speaker, date, line, text, unexpected,
+    uuid_of_entry,
+};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "workq",
@@ -27,6 +30,9 @@ pub const SPEAKER: Speaker = Speaker {
 /// Long enough for every test.
 const LIFETIME_MS: u64 = 1 << 50;
 const OWN_TIME_MS: u64 = 86_400_000;
+/// The results of those who complete, and of those who fail.
+const GOOD: &str = "good";
+const BAD: &str = "bad";
 
 fn say(ask: &Ask, wall_ms: i64) -> Said {
     let (text, label) = match ask {
@@ -41,7 +47,7 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
             let fails = put.failures.map_or(String::new(), |failures| format!(" -max-fails={}", failures + 1));
             let flags = format!(" -priority={}{fails}", put.urgency);
             let (command, label) = match put.delay_s {
-                _ if put.runs => (format!("run {id} {queue} {ttr} 5000 {len}"), "workq run"),
+                _ if put.runs => (format!("run {id} {queue} {ttr} {RUN_WAIT_MS} {len}"), "workq run"),
                 None => (format!("add {id} {queue} {ttr} {ttl} {len}{flags}"), "workq add"),
                 Some(delay_s) => {
                     let time = date(wall_ms + i64::from(delay_s) * 1_000);
@@ -53,8 +59,8 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         Ask::Take { queues, wait_ms } if *wait_ms < 86_400_000 => {
             (format!("lease {} {wait_ms}\r\n", queues.join(" ")), "workq lease")
         }
-        Ask::Complete(held) => (format!("complete {} 4\r\ngood\r\n", held.id), "workq complete"),
-        Ask::Fail(held) => (format!("fail {} 3\r\nbad\r\n", held.id), "workq fail"),
+        Ask::Complete(held) => (format!("complete {} {}\r\n{GOOD}\r\n", held.id, GOOD.len()), "workq complete"),
+        Ask::Fail(held) => (format!("fail {} {}\r\n{BAD}\r\n", held.id, BAD.len()), "workq fail"),
         Ask::Remove(held) => (format!("delete {}\r\n", held.id), "workq delete"),
         Ask::Count(queue) => (format!("inspect queue {queue}\r\n"), "workq inspect queue"),
         Ask::Inspect(uuid) => (format!("inspect job {uuid}\r\n"), "workq inspect job"),
@@ -80,28 +86,34 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         return Ok(Some((used, Heard::Refused(first))));
     }
     match ask {
-        Ask::Put(put) if put.runs => result(rest, used),
+        Ask::Put(put) if put.runs => result(put.entry, rest, used),
         Ask::Put(_) if first == "+OK" => Ok(Some((used, Heard::Put(Vec::new())))),
         Ask::Complete(_) | Ask::Fail(_) | Ask::Remove(_) if first == "+OK" => Ok(Some((used, Heard::Done))),
         Ask::Take { .. } if first == "+OK 1" => Ok(taken(rest).map(|(len, heard)| (used + len, heard))),
         Ask::Count(_) if first == "+OK 1" => Ok(lines(rest, 3).map(|(lines, len)| {
-            let ready = lines[1].strip_prefix("ready-len ").and_then(|count| count.parse().ok());
-            (used + len, Heard::Count(ready.unwrap_or(usize::MAX)))
+            let count = |index: usize, key: &str| lines[index].strip_prefix(key).and_then(|count| count.parse().ok());
+            let (ready, delayed) = (count(1, "ready-len "), count(2, "scheduled-len "));
+            (used + len, Heard::Count(Counts { ready, delayed, ..Counts::default() }))
         })),
         Ask::Inspect(_) if first == "+OK 1" => Ok(inspected(rest).map(|(len, heard)| (used + len, heard))),
         _ => unexpected(bytes),
     }
 }
 
-/// `<id> <0|1> <size>`, and the result.
-fn result(rest: &[u8], used: usize) -> Answer {
+/// `<id> <0|1> <size>`, and the result: what those who complete or fail a job say, or nothing.
+fn result(entry: Entry, rest: &[u8], used: usize) -> Answer {
     let Some((head, len)) = line(rest) else { return Ok(None) };
     let head = text(head);
     let words: Vec<_> = head.split(' ').collect();
-    let [_, success, size] = words[..] else { return unexpected(rest) };
+    let [id, success, size] = words[..] else { return unexpected(rest) };
     let size: usize = size.parse().map_err(|_| head.clone())?;
+    let Some(result) = rest.get(len..len + size) else { return Ok(None) };
     if rest.len() < len + size + 2 {
         return Ok(None);
+    }
+    let said = if success == "1" { GOOD } else { BAD };
+    if id != uuid_of_entry(entry) || !result.is_empty() && result != said.as_bytes() {
+        return unexpected(rest);
     }
     Ok(Some((used + len + size + 2, Heard::Result(success == "1"))))
 }

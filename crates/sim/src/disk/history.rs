@@ -1,5 +1,6 @@
 //! All that was done to a disk, in order, and a walk along it that stops wherever the power may be cut.
 
+use std::fmt;
 use std::rc::Rc;
 
 use super::SimDisk;
@@ -103,6 +104,25 @@ impl Operation {
             Operation::SyncDirectory => 6,
             Operation::Prepare { .. } => 7,
             Operation::Prepared { .. } => 8,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Operation::KINDS[self.kind()])?;
+        match self {
+            Operation::Create { name, file }
+            | Operation::Prepare { name, file, .. }
+            | Operation::Prepared { name, file } => write!(f, " {name}, file {file}"),
+            Operation::Write { file, offset, bytes } => {
+                write!(f, " to file {file}, {} bytes at {offset}", bytes.len())
+            }
+            Operation::Sync { file } | Operation::SyncFailed { file } => write!(f, " of file {file}"),
+            Operation::Rename { from, to } => write!(f, " {from} to {to}"),
+            Operation::Exchange { one, other } => write!(f, " {one} and {other}"),
+            Operation::Remove { name } => write!(f, " {name}"),
+            Operation::SyncDirectory => Ok(()),
         }
     }
 }

@@ -176,13 +176,14 @@ impl File {
             let synced = Rc::make_mut(&mut self.synced);
             self.changes.iter().filter(|change| !change.forsaken).for_each(|change| change.what.apply(synced));
             let changes = std::mem::take(&mut self.changes);
-            let is_covered = |index: usize| {
+            for (index, change) in changes.iter().enumerate().filter(|(_, change)| change.forsaken) {
+                // What was written over and synced since cannot come back.
                 let later = changes[index + 1..].iter().filter(|later| !later.forsaken);
-                later.into_iter().any(|later| later.what.covers(&changes[index].what))
-            };
-            // What was written over and synced since cannot come back.
-            let kept = (0..changes.len()).filter(|&index| changes[index].forsaken && !is_covered(index));
-            self.changes = kept.map(|index| changes[index].clone()).collect();
+                let left = later.fold(vec![change.what.clone()], |left, later| {
+                    left.iter().flat_map(|what| what.beside(&later.what)).collect()
+                });
+                self.changes.extend(left.into_iter().map(|what| Change { what, ..change.clone() }));
+            }
         } else {
             self.changes.clear();
             self.synced = Rc::clone(&self.bytes);
@@ -195,13 +196,20 @@ impl File {
 }
 
 impl Changed {
-    /// Whether nothing of another change is left behind this one.
-    fn covers(&self, other: &Changed) -> bool {
-        match (self, other) {
-            (Changed::Emptied, _) => true,
-            (Changed::Written { .. }, Changed::Emptied) => false,
+    /// What is left of this change behind a later one.
+    fn beside(&self, later: &Changed) -> Vec<Changed> {
+        match (self, later) {
+            (_, Changed::Emptied) | (Changed::Emptied, _) => Vec::new(),
             (Changed::Written { offset, bytes }, Changed::Written { offset: from, bytes: others }) => {
-                offset <= from && from + others.len() <= offset + bytes.len()
+                let end = offset + bytes.len();
+                let (before, after) = ((*offset, end.min(*from)), ((*offset).max(from + others.len()), end));
+                let parts = [before, after].into_iter().filter(|(from, to)| from < to);
+                parts
+                    .map(|(from, to)| Changed::Written {
+                        offset: from,
+                        bytes: bytes[from - offset..to - offset].into(),
+                    })
+                    .collect()
             }
         }
     }

@@ -209,6 +209,20 @@ fn a_failed_sync_makes_nothing_durable_and_the_next_one_does_not_make_up_for_it(
 }
 
 #[test]
+fn of_what_a_failed_sync_left_only_what_was_not_written_over_can_be_lost_or_come_back() {
+    let (disk, mut file) = disk(4);
+    file.write_at(0, &[b'n'; 4 * 512]).unwrap();
+    disk.fail(disk.tried(), Fault::Broken);
+    file.sync().unwrap_err();
+    file.write_at(512, &[b'm'; 512]).unwrap();
+    file.write_at(1024, &[b'm'; 512]).unwrap();
+    file.sync().unwrap();
+    assert_eq!(sectors(&disk.crash(Crash::Lost)["a"]), "ommo");
+    assert_eq!(sectors(&disk.crash(Crash::Torn(0))["a"]), "nmmo");
+    assert_eq!(outcomes(&disk, "a", Crash::Scattered), all_of(&["ommo", "nmmo", "ommn", "nmmn"]));
+}
+
+#[test]
 fn what_fails_changes_nothing() {
     let (mut disk, mut file) = disk(1);
     let before = disk.operations();

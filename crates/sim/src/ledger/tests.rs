@@ -42,9 +42,22 @@ fn one(protocol: &'static str) -> Ledger {
     ledger_of(protocol, [plain(0)])
 }
 
+fn speaker(protocol: &str) -> &'static Speaker {
+    SPEAKERS.iter().find(|speaker| speaker.protocol == protocol).expect("it is spoken")
+}
+
 fn taker(client: ClientId, protocol: &str) -> Taker {
-    let speaker = SPEAKERS.iter().find(|speaker| speaker.protocol == protocol).expect("it is spoken");
-    Taker { client, speaker, gone: false }
+    Taker { client, speaker: speaker(protocol), gone: false }
+}
+
+/// Whether the job is ready when all is at rest.
+fn ready_at(ledger: &Ledger, at_ms: u64) -> bool {
+    ledger.is_ready(0, 1_000, at_ms, Kept::UntilThen)
+}
+
+/// Whether the job was ready all the time, if it was told of in turn 1.
+fn always_ready(ledger: &Ledger) -> bool {
+    ledger.is_ready(0, 1, 1_000, Kept::Never)
 }
 
 fn take(ledger: &mut Ledger, entry: Entry, client: ClientId, protocol: &str, turn: u64) -> Result<Entry, Wrong> {
@@ -90,7 +103,7 @@ fn what_was_refused_is_not_there() {
 fn what_has_ended_does_not_come_back() {
     let mut ledger = one("masenko");
     holds(&mut ledger, A, "masenko", 2);
-    ledger.end_asked(0, at(3));
+    ledger.end_asked(0);
     ledger.settled(0, at(4));
     ledger.ended(0, false, at(4));
     // Whoever had asked before that may hear of it late.
@@ -117,12 +130,12 @@ fn a_job_has_one_holder() {
 fn a_server_that_ends_ends_what_connections_hold_and_nothing_else() {
     let mut ledger = one("masenko");
     holds(&mut ledger, A, "masenko", 2);
-    ledger.server_gone();
+    ledger.server_gone(2_500);
     assert_eq!(take(&mut ledger, 0, B, "masenko", 3), Ok(0));
 
     let mut ledger = one("takeanumber");
     holds(&mut ledger, A, "takeanumber", 2);
-    ledger.server_gone();
+    ledger.server_gone(2_500);
     refused(take(&mut ledger, 0, B, "takeanumber", 3), "given twice");
 }
 
@@ -136,12 +149,16 @@ fn a_lease_lasts_as_long_as_was_said() {
 }
 
 #[test]
-fn a_date_is_not_early_unless_the_clock_was_set() {
+fn a_date_is_not_early_and_not_late_unless_the_clock_was_set() {
     let put = Put { delay_s: Some(10), ..plain(0) };
     let mut ledger = ledger_of("masenko", [put]);
     refused(take(&mut ledger, 0, A, "masenko", 8), "before its date");
-    assert!(ledger.certainly_ready("a", 1, None).is_none(), "it is delayed");
+    assert!(!always_ready(&ledger), "it is delayed");
+    assert!(!ready_at(&ledger, 10_999), "it may be late");
+    assert!(ready_at(&ledger, 11_000));
+    assert!(ledger.comes_in_the_end(0, 11_000));
     ledger.dates_lost();
+    assert!(!ready_at(&ledger, 11_000) && !ledger.comes_in_the_end(0, u64::MAX), "its date may never come");
     assert_eq!(take(&mut ledger, 0, A, "masenko", 8), Ok(0));
 }
 
@@ -150,52 +167,101 @@ fn a_blocked_job_comes_after_what_blocks_it() {
     let blocked = Put { blockers: vec![0], ..plain(1) };
     let mut ledger = ledger_of("masenko", [plain(0), blocked]);
     refused(take(&mut ledger, 1, A, "masenko", 2), "which blocks it");
-    assert!(!ledger.is_owed(1, u64::MAX), "it is blocked");
-    ledger.end_asked(0, at(3));
-    assert_eq!(take(&mut ledger, 1, A, "masenko", 4), Ok(1));
+    let is_ready = |ledger: &Ledger| ledger.is_ready(1, 5, 5_000, Kept::UntilThen);
+    assert!(!is_ready(&ledger), "it is blocked");
+    assert!(ledger.comes_in_the_end(1, 5_000));
+    ledger.end_asked(0);
+    assert!(!is_ready(&ledger), "it may be blocked");
+    ledger.ended(0, false, at(5));
+    assert!(is_ready(&ledger));
+    assert!(!ledger.is_ready(1, 4, 5_000, Kept::UntilThen), "it may have been blocked then");
+    assert_eq!(take(&mut ledger, 1, A, "masenko", 6), Ok(1));
+}
+
+#[test]
+fn what_waits_for_one_that_is_held_for_ever_never_comes() {
+    let blocked = Put { blockers: vec![0], ..plain(1) };
+    let mut ledger = ledger_of("masenko", [plain(0), blocked]);
+    holds(&mut ledger, A, "takeanumber", 2);
+    assert!(!ledger.comes_in_the_end(0, u64::MAX) && !ledger.comes_in_the_end(1, u64::MAX));
 }
 
 #[test]
 fn each_of_a_group_blocks_the_next() {
     let mut ledger = ledger_of("masenko", [plain(0), plain(1)]);
-    ledger.groups.push((vec![0, 1], true));
+    ledger.groups.push(Group { entries: vec![0, 1], completes: None, told: true });
     refused(take(&mut ledger, 1, A, "masenko", 2), "which blocks it");
-    assert!(ledger.is_owed(0, at(2).at_ms));
-    assert!(!ledger.is_owed(1, at(2).at_ms), "it is not the first");
+    assert!(ready_at(&ledger, 2_000));
+    assert!(!ledger.is_ready(1, 2, 2_000, Kept::UntilThen), "it is not the first");
 }
 
 #[test]
 fn what_must_be_there_was_told_and_nobody_asked_for_its_end() {
     let mut ledger = Ledger::default();
     ledger.put_asked(&plain(0), "goqueue", at(0));
-    assert!(!ledger.must_be_there(0), "nobody was told");
+    assert!(!ledger.must_be_there(0, 0), "nobody was told");
     ledger.put_told(&[0], &[], at(1)).expect("there are no numbers");
-    assert!(ledger.must_be_there(0));
-    ledger.end_asked(0, at(2));
-    assert!(!ledger.must_be_there(0), "it may have ended");
+    assert!(ledger.must_be_there(0, 1_000));
+    ledger.end_asked(0);
+    assert!(!ledger.must_be_there(0, 2_000), "it may have ended");
+    assert!(ledger.hangs_on_one_request(0, 2_000));
+    ledger.end_asked(0);
+    assert!(!ledger.hangs_on_one_request(0, 2_000), "on two");
+    ledger.end_refused(0);
+    ledger.end_refused(0);
+    assert!(ledger.must_be_there(0, 2_000), "both were refused");
+    assert!(!ledger_of("workq", [Put { runs: true, ..plain(0) }]).must_be_there(0, 0), "its client may be gone");
+}
 
-    for mortal in [Put { lifetime_s: Some(1), ..plain(0) }, Put { runs: true, ..plain(0) }] {
-        assert!(!ledger_of("workq", [mortal]).must_be_there(0), "it may be gone by itself");
-    }
+#[test]
+fn a_failure_ends_what_may_not_fail_and_nothing_if_it_is_refused() {
+    let mut ledger = one("workq");
+    ledger.fail_asked(0);
+    assert!(!ledger.must_be_there(0, 0) && !ready_at(&ledger, 2_000));
+    ledger.fail_refused(0);
+    assert!(ledger.must_be_there(0, 0) && ready_at(&ledger, 2_000));
+
+    let mut ledger = one("masenko");
+    ledger.fail_asked(0);
+    assert!(ledger.must_be_there(0, 0), "it may fail more often than it ever will");
+    assert!(!ready_at(&ledger, 2_000), "it may rest");
+    assert!(ledger.comes_in_the_end(0, 2_000));
+}
+
+#[test]
+fn a_job_is_there_as_long_as_it_lives() {
+    let put = Put { lifetime_s: Some(10), ..plain(0) };
+    let mut ledger = ledger_of("workq", [put.clone()]);
+    assert!(ledger.must_be_there(0, 9_999));
+    assert!(!ledger.must_be_there(0, 10_000));
+    assert!(!ledger.has_expired(0, 11_999) && ledger.has_expired(0, 12_000));
+    ledger.time_lost(5_000);
+    assert!(!ledger.must_be_there(0, 0), "what time it is, is not known");
+    assert!(!ledger.has_expired(0, 15_999) && ledger.has_expired(0, 16_000), "its lifetime may have begun anew");
+
+    let mut ledger = ledger_of("workq", [Put { delay_s: Some(5), ..put }]);
+    assert!(ledger.must_be_there(0, 14_000) && !ledger.must_be_there(0, 14_001));
+    ledger.dates_lost();
+    assert!(!ledger.must_be_there(0, 0) && !ledger.has_expired(0, u64::MAX), "its date is not known");
 }
 
 #[test]
 fn a_job_that_may_fail_must_be_there_until_someone_had_it() {
     let put = Put { failures: Some(1), ..plain(0) };
     let mut ledger = ledger_of("masenko", [put.clone()]);
-    assert!(ledger.must_be_there(0));
-    ledger.take_lost(&["b"]);
-    assert!(ledger.must_be_there(0), "it is not in that queue");
-    ledger.take_lost(&["a"]);
-    assert!(!ledger.must_be_there(0), "someone may have had it");
+    assert!(ledger.must_be_there(0, 0));
+    ledger.take_lost(&["b"], speaker("workq"), 0);
+    assert!(ledger.must_be_there(0, 0), "it is not in that queue");
+    ledger.take_lost(&["a"], speaker("workq"), 0);
+    assert!(!ledger.must_be_there(0, 0), "someone may have had it");
 
     // In its dead queue, someone must have it once more.
     let mut ledger = ledger_of("masenko", [Put { dead_queue: Some("d"), ..put }]);
     holds(&mut ledger, A, "masenko", 2);
-    assert!(ledger.must_be_there(0));
+    assert!(ledger.must_be_there(0, 0));
     ledger.client_gone(A);
     holds(&mut ledger, B, "masenko", 3);
-    assert!(!ledger.must_be_there(0));
+    assert!(!ledger.must_be_there(0, 0));
 }
 
 #[test]
@@ -213,15 +279,15 @@ fn whoever_surely_has_a_job_was_given_it_last_and_undisturbed() {
     assert!(has(&ledger, A, 11));
     assert!(!has(&ledger, A, 12), "its time is over");
     assert!(!has(&ledger, B, 3), "it is not theirs");
-    ledger.return_asked(0, false, at(3));
+    ledger.release_asked(0);
     assert!(!has(&ledger, A, 3), "someone may give it back");
     ledger.settled(0, at(4));
     assert!(!has(&ledger, A, 5), "someone may have given it back");
     ledger = fresh();
-    ledger.end_asked(0, at(3));
+    ledger.end_asked(0);
     assert!(!has(&ledger, A, 3), "someone may remove it");
     ledger = fresh();
-    ledger.time_lost();
+    ledger.time_lost(2_000);
     assert!(!has(&ledger, A, 3), "its time may be over");
     ledger = fresh();
     holds(&mut ledger, B, "workq", 13);
@@ -240,9 +306,9 @@ fn nobody_else_asked_if_one_thing_alone_was_under_way() {
     let mut ledger = one("masenko");
     holds(&mut ledger, A, "masenko", 2);
     assert!(!ledger.nobody_else_asked(0, at(3)), "nobody asked");
-    ledger.end_asked(0, at(3));
+    ledger.end_asked(0);
     assert!(ledger.nobody_else_asked(0, at(3)));
-    ledger.return_asked(0, true, at(4));
+    ledger.fail_asked(0);
     assert!(!ledger.nobody_else_asked(0, at(3)), "two did");
     ledger.settled(0, at(5));
     assert!(!ledger.nobody_else_asked(0, at(3)), "one was answered since");
@@ -251,47 +317,78 @@ fn nobody_else_asked_if_one_thing_alone_was_under_way() {
 }
 
 #[test]
-fn a_job_is_certainly_ready_if_nobody_can_have_it() {
+fn a_job_is_ready_if_nobody_can_have_it() {
     let mut ledger = one("goqueue");
-    assert_eq!(ledger.certainly_ready("a", 1, None), Some(0));
-    assert_eq!(ledger.certainly_ready("a", 0, None), None, "it was told later");
-    assert_eq!(ledger.certainly_ready("b", 1, None), None, "it is elsewhere");
-    ledger.take_lost(&["a"]);
-    assert_eq!(ledger.certainly_ready("a", 1, None), None, "someone may have it");
-
-    let put = Put { own_time_s: Some(10), ..plain(0) };
-    let mut ledger = ledger_of("goqueue", [put]);
-    holds(&mut ledger, A, "goqueue", 2);
-    assert_eq!(ledger.certainly_ready("a", 1, None), None, "someone has it");
-    assert_eq!(ledger.certainly_ready("a", 1, Some(12_999)), None, "someone may still have it");
-    assert_eq!(ledger.certainly_ready("a", 1, Some(13_000)), Some(0));
-    ledger.time_lost();
-    assert_eq!(ledger.certainly_ready("a", 1, Some(13_000)), None, "what time it is, is not known");
+    assert!(always_ready(&ledger));
+    assert!(!ledger.is_ready(0, 0, 1_000, Kept::Never), "it was told later");
+    let all_of = |queue| ledger.all_ready(queue, 1, 1_000, Kept::Never).collect::<Vec<_>>();
+    assert_eq!((all_of("a"), all_of("b")), (vec![0], vec![]));
+    ledger.take_lost(&["a"], speaker("workq"), 2_000);
+    assert!(!always_ready(&ledger) && !ready_at(&ledger, 63_999), "someone may have it");
+    assert!(ready_at(&ledger, 64_000), "for a minute");
+    ledger.take_lost(&["a"], speaker("takeanumber"), 2_000);
+    assert!(!ready_at(&ledger, u64::MAX - 1), "for ever");
 }
 
 #[test]
-fn a_job_is_owed_to_whoever_comes_last() {
-    let mut ledger = one("jobcentre");
-    holds(&mut ledger, A, "jobcentre", 2);
-    assert!(ledger.is_owed(0, at(2).at_ms), "its holder is gone by then");
-
-    let mut ledger = one("masenko");
-    holds(&mut ledger, A, "masenko", 2);
-    assert!(!ledger.is_owed(0, u64::MAX), "it rests when its holder goes");
-
-    let mut ledger = one("takeanumber");
-    holds(&mut ledger, A, "takeanumber", 2);
-    assert!(!ledger.is_owed(0, u64::MAX), "it is held for ever");
-
+fn a_job_is_ready_when_its_lease_is_over() {
     let put = Put { own_time_s: Some(10), ..plain(0) };
     let mut ledger = ledger_of("goqueue", [put]);
     holds(&mut ledger, A, "goqueue", 2);
-    assert!(!ledger.is_owed(0, 12_999), "its lease may last");
-    assert!(ledger.is_owed(0, 13_000));
-    ledger.time_lost();
-    assert!(!ledger.is_owed(0, 13_000), "what time it is, is not known");
+    assert!(!always_ready(&ledger), "someone has it");
+    assert!(!ready_at(&ledger, 13_999), "someone may still have it");
+    assert!(ready_at(&ledger, 14_000));
+    assert_eq!(ledger.own_time_over_ms(0), Some(14_000));
+    ledger.time_lost(3_000);
+    assert!(!ready_at(&ledger, 14_000), "what time it is, is not known");
+    assert!(ledger.comes_in_the_end(0, 14_000));
+}
 
-    let mut ledger = one("goqueue");
-    ledger.return_asked(0, true, at(2));
-    assert!(!ledger.is_owed(0, u64::MAX), "it may rest");
+#[test]
+fn a_job_is_ready_when_its_holder_is_seen_off_or_gives_it_back() {
+    let mut ledger = one("jobcentre");
+    holds(&mut ledger, A, "jobcentre", 2);
+    assert!(!ready_at(&ledger, u64::MAX - 1), "its holder is there");
+    ledger.client_gone(A);
+    assert!(!ready_at(&ledger, u64::MAX - 1), "its holder may be there");
+    ledger.client_seen_off(A, 5_000);
+    assert!(!ready_at(&ledger, 4_999) && ready_at(&ledger, 5_000));
+
+    let mut ledger = one("jobcentre");
+    holds(&mut ledger, A, "jobcentre", 2);
+    ledger.released(0, A, at(4));
+    assert!(!ready_at(&ledger, 3_999) && ready_at(&ledger, 4_000));
+
+    let mut ledger = one("masenko");
+    holds(&mut ledger, A, "masenko", 2);
+    ledger.client_seen_off(A, 5_000);
+    assert!(!ready_at(&ledger, u64::MAX - 1), "it rests, nobody knows for how long");
+    assert!(ledger.comes_in_the_end(0, 5_000));
+
+    let mut ledger = one("masenko");
+    holds(&mut ledger, A, "masenko", 2);
+    ledger.server_gone(5_000);
+    assert!(ready_at(&ledger, 5_000), "it does not rest then");
+}
+
+#[test]
+fn what_may_be_in_a_queue_was_asked_for_and_not_refused_or_ended() {
+    let mut ledger = ledger_of("masenko", [plain(0), Put { dead_queue: Some("d"), ..plain(1) }]);
+    ledger.put_asked(&plain(2), "masenko", at(3));
+    let count = |ledger: &Ledger, queue, asked, heard| ledger.may_be_in(queue, at(asked), at(heard)).count();
+    assert_eq!((count(&ledger, "a", 2, 2), count(&ledger, "a", 2, 3)), (2, 3));
+    assert_eq!((count(&ledger, "d", 2, 2), count(&ledger, "b", 2, 2)), (1, 0));
+    ledger.put_refused(&[2]);
+    ledger.ended(0, false, at(5));
+    assert_eq!((count(&ledger, "a", 5, 5), count(&ledger, "a", 6, 6)), (2, 1));
+}
+
+#[test]
+fn a_result_needs_someone_who_gave_it() {
+    let mut ledger = one("workq");
+    ledger.check_result(0).expect_err("nobody had it");
+    holds(&mut ledger, A, "workq", 2);
+    ledger.check_result(0).expect_err("nobody completed it");
+    ledger.end_asked(0);
+    ledger.check_result(0).expect("someone may have");
 }

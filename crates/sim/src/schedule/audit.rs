@@ -1,15 +1,21 @@
 //! The end of a schedule: nothing goes wrong any more, and what is there is held against all that was said.
 
+use std::collections::BTreeSet;
+
 use jobyard_engine::ClientId;
 
 use super::person::Person;
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Entry, SPEAKERS, uuid_of_entry, uuid_of_number};
+use crate::clients::{Ask, Counts, Entry, SPEAKERS, uuid_of_entry, uuid_of_number};
 use crate::disk::Crash;
+use crate::ledger::{DAY_MS, Group, Kept, Ledger};
 use crate::world::{Manners, Parting, Wrong};
 
 /// workq's states of jobs that are finished: done, and failed.
 const FINISHED: [u32; 2] = [1, 2];
+
+/// So many times what there is is taken: a job that waits for another comes in the next round.
+const ROUNDS_MAX: usize = 400;
 
 impl Schedule {
     pub fn audit(&mut self) -> Result<(), Wrong> {
@@ -23,30 +29,32 @@ impl Schedule {
         if !self.world.is_running() {
             self.come_back()?;
         }
-        for person in std::mem::take(&mut self.people) {
-            self.lose(&person);
+        self.see_all_off()?;
+        self.inspect_all()?;
+        self.count_all()?;
+        // Nothing keeps a job for so long, but who holds it for ever.
+        self.world.pass(2 * DAY_MS)?;
+        self.inspect_all()?;
+        self.drain()?;
+        self.work_again()
+    }
+
+    fn see_all_off(&mut self) -> Result<(), Wrong> {
+        let people = std::mem::take(&mut self.people);
+        for person in &people {
+            self.lose(person);
             self.world.part(person.client, Parting::Reset);
         }
         // Time enough for a full disk to be looked at again, and for what vanished workers had.
         self.world.pass(3_000)?;
+        people.iter().for_each(|person| self.ledger.client_seen_off(person.client, self.world.elapsed_ms()));
         if let Some(failure) = self.world.failure() {
             return Err(format!("the server ended although nothing went wrong: {failure}"));
         }
         if self.world.clients() > 0 {
             return Err(format!("{} clients have gone, and the server keeps them", self.world.clients()));
         }
-        self.inspect_all()?;
-        let now_ms = self.world.elapsed_ms();
-        let owed: Vec<Entry> =
-            (0..self.ledger.jobs.len()).filter(|entry| self.ledger.is_owed(*entry, now_ms)).collect();
-        self.count_all()?;
-        self.drain()?;
-        match owed.iter().find(|entry| self.ledger.jobs[**entry].ended.is_none()) {
-            Some(entry) => {
-                Err(format!("nobody has job {entry}, and nobody is given it: {:?}", self.ledger.jobs[*entry]))
-            }
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn visitor(&mut self, protocol: &str) -> usize {
@@ -86,9 +94,16 @@ impl Schedule {
     }
 
     fn check_found(&mut self, entry: Entry, found: Option<&(u32, Vec<u8>)>) -> Result<(), Wrong> {
-        let must_be_there = self.ledger.must_be_there(entry);
+        let now_ms = self.world.elapsed_ms();
+        let must_be_there = self.ledger.must_be_there(entry, now_ms);
+        let has_expired = self.ledger.has_expired(entry, now_ms);
         let job = &self.ledger.jobs[entry];
         match found {
+            Some(_) if has_expired => Err(format!("job {entry} is there, and its lifetime is over: {job:?}")),
+            None if has_expired => {
+                self.count("audit: a job has expired", 1);
+                Ok(())
+            }
             None if must_be_there => Err(format!("job {entry} was lost: {job:?}")),
             None => {
                 self.count("audit: a job is gone rightly", 1);
@@ -114,28 +129,40 @@ impl Schedule {
         }
     }
 
-    /// What is said to be ready can be taken, all of it and no more.
+    /// What is said to be ready can be taken, all of it and no more, and whatever must be ready is among it.
     fn count_all(&mut self) -> Result<(), Wrong> {
-        let (workq, masenko) = (self.visitor("workq"), self.visitor("masenko"));
+        let counting = ["workq", "masenko", "takeanumber"].map(|protocol| self.visitor(protocol));
         for queue in QUEUES {
-            self.counted.clear();
-            self.ask_now(workq, Ask::Count(queue))?;
-            self.ask_now(masenko, Ask::Count(queue))?;
-            let said: Vec<usize> = self.counted.iter().map(|(_, _, count)| *count).collect();
+            let now = self.now();
+            let owed: Vec<Entry> = self.ledger.all_ready(queue, now.turn, now.at_ms, Kept::UntilThen).collect();
+            let said = self.counts_of(counting, queue)?;
             let taker = self.visitor("jobcentre");
             let mut taken = 0;
             while self.takes_one(taker, queue)? {
                 taken += 1;
             }
-            // A queue that was never made is not counted by workq.
-            if said.iter().any(|count| *count != taken) {
-                return Err(format!("'{queue}' was said to have {said:?} ready jobs, and {taken} could be taken"));
+            let said_then = self.counts_of(counting, queue)?;
+            // Where memory is full, nothing is listed.
+            let is_listed = [&said, &said_then].iter().all(|said| said.iter().any(|counts| counts.leased.is_some()));
+            if is_listed || !self.is_short_of_memory() {
+                check_counts(&said, &said_then, taken).map_err(|wrong| format!("'{queue}': {wrong}"))?;
+                self.count("audit: a queue is counted rightly", 1);
             }
-            self.count("audit: a queue is counted rightly", 1);
+            if let Some(entry) = owed.iter().find(|entry| !self.people[taker].has(**entry)) {
+                let job = &self.ledger.jobs[*entry];
+                return Err(format!("nobody has job {entry}, and nobody is given it: {job:?}"));
+            }
+            self.count("audit: a job was ready", owed.len() as u64);
             let taker = self.people.remove(taker);
             self.goes(taker.client)?;
         }
         Ok(())
+    }
+
+    fn counts_of(&mut self, counting: [usize; 3], queue: &'static str) -> Result<Vec<Counts>, Wrong> {
+        self.counted.clear();
+        counting.into_iter().try_for_each(|index| self.ask_now(index, Ask::Count(queue)))?;
+        Ok(std::mem::take(&mut self.counted))
     }
 
     fn takes_one(&mut self, taker: usize, queue: &'static str) -> Result<bool, Wrong> {
@@ -147,32 +174,119 @@ impl Schedule {
     fn goes(&mut self, client: ClientId) -> Result<(), Wrong> {
         self.ledger.client_gone(client);
         self.world.part(client, Parting::Close);
-        self.world.rest().map(|_| ())
+        self.world.rest()?;
+        self.ledger.client_seen_off(client, self.world.elapsed_ms());
+        Ok(())
     }
 
-    /// Takes and removes what there is. Of jobs that were put together, all have been seen then, or none.
+    /// Takes and removes what there is, until there is nothing. All that must be there and can be taken is among it.
     fn drain(&mut self) -> Result<(), Wrong> {
-        for _ in 0..3 {
-            let taker = self.visitor("jobcentre");
+        let now_ms = self.world.elapsed_ms();
+        let entries = 0..self.ledger.jobs.len();
+        let owed =
+            |ledger: &Ledger, entry| ledger.must_be_there(entry, now_ms) && ledger.comes_in_the_end(entry, now_ms);
+        let owed: Vec<Entry> = entries.filter(|entry| owed(&self.ledger, *entry)).collect();
+        let unsure = self.unsure_groups();
+        let taker = self.visitor("jobcentre");
+        let mut drained = BTreeSet::new();
+        for round in 0.. {
+            if round == ROUNDS_MAX {
+                return Err(format!("there are more and more jobs: {} were removed", drained.len()));
+            }
+            let before = drained.len();
             for queue in QUEUES {
                 while self.takes_one(taker, queue)? {
                     let held = self.people[taker].give_up().expect("it was just taken");
+                    drained.insert(held.entry);
                     self.ask_now(taker, Ask::Remove(held))?;
                 }
             }
-            let taker = self.people.remove(taker);
-            self.goes(taker.client)?;
-            self.world.pass(2_000)?;
-        }
-        for (group, told) in &self.ledger.groups {
-            let seen = group.iter().filter(|entry| self.ledger.jobs[**entry].was_taken).count();
-            // Someone may still have one of them, and who waits for that one was not seen.
-            let held = group.iter().any(|entry| self.ledger.is_held(*entry));
-            if !held && !told && seen != 0 && seen != group.len() {
-                let jobs: Vec<_> = group.iter().map(|entry| &self.ledger.jobs[*entry]).collect();
-                return Err(format!("of jobs {group:?}, put together, {seen} were there: {jobs:?}"));
+            if drained.len() == before {
+                break;
             }
         }
+        if let Some(entry) = owed.iter().find(|entry| !drained.contains(entry)) {
+            return Err(format!("nobody has job {entry}, and it never comes: {:?}", self.ledger.jobs[*entry]));
+        }
+        self.count("audit: a job came in the end", owed.len() as u64);
+        unsure.into_iter().try_for_each(|group| self.check_group(&group, &drained))
+    }
+
+    /// Groups of which nobody was told, whose jobs could all be taken if they were there; and of what they complete, what
+    /// nothing else can have ended.
+    fn unsure_groups(&self) -> Vec<Group> {
+        let now_ms = self.world.elapsed_ms();
+        let comes = |entry: &Entry| self.ledger.comes_in_the_end(*entry, now_ms);
+        let may_be_there = |entry: &Entry| !self.ledger.jobs[*entry].refused && comes(entry);
+        let hangs = |entry: &Entry| self.ledger.hangs_on_one_request(*entry, now_ms) && comes(entry);
+        let unsure = self.ledger.groups.iter().filter(|group| !group.told && group.entries.iter().all(may_be_there));
+        unsure.map(|group| Group { completes: group.completes.filter(hangs), ..group.clone() }).collect()
+    }
+
+    /// Of jobs that were put together, all have been seen, or none; and then what was completed with them is still there.
+    fn check_group(&mut self, group: &Group, drained: &BTreeSet<Entry>) -> Result<(), Wrong> {
+        let entries = &group.entries;
+        let seen = entries.iter().filter(|entry| self.ledger.jobs[**entry].was_taken).count();
+        if seen != 0 && seen != entries.len() {
+            let jobs: Vec<_> = entries.iter().map(|entry| &self.ledger.jobs[*entry]).collect();
+            return Err(format!("of jobs {entries:?}, put together, {seen} were there: {jobs:?}"));
+        }
+        self.count(if seen == 0 { "audit: a group is not there" } else { "audit: a group is there whole" }, 1);
+        let Some(held) = group.completes else { return Ok(()) };
+        if drained.contains(&held) == (seen > 0) {
+            let job = &self.ledger.jobs[held];
+            let there = if seen > 0 { "there, and so is" } else { "not there, and neither is" };
+            return Err(format!("jobs {entries:?} are {there} job {held}, completed with them: {job:?}"));
+        }
+        self.count("audit: a group and what it completes", 1);
         Ok(())
     }
+
+    /// When all is over, every protocol can put a job, and have it back.
+    fn work_again(&mut self) -> Result<(), Wrong> {
+        let limited = self.is_short_of_memory();
+        for speaker in SPEAKERS {
+            let index = self.visitor(speaker.protocol);
+            let put = self.plain_job(self.ledger.next_entry());
+            let (entry, queue) = (put.entry, put.queue);
+            self.ask_now(index, Ask::Put(put))?;
+            if self.ledger.jobs[entry].put_told.is_none() {
+                // What is held for ever, and results, may take all there is.
+                if limited {
+                    continue;
+                }
+                return Err(format!("nothing is wrong any more, and {:?} cannot put a job", self.people[index]));
+            }
+            // goqueue always waits.
+            let wait_ms = if speaker.protocol == "goqueue" { 1_000 } else { 0 };
+            self.ask_now(index, Ask::Take { queues: vec![queue], wait_ms })?;
+            let Some(held) = self.people[index].give_up().filter(|held| held.entry == entry) else {
+                return Err(format!("{:?} put a job, and does not get it", self.people[index]));
+            };
+            self.ask_now(index, Ask::Complete(held))?;
+            if self.ledger.jobs[entry].ended.is_none() && !limited {
+                return Err(format!("{:?} has a job, and cannot complete it", self.people[index]));
+            }
+        }
+        self.count("audit: all work again", 1);
+        Ok(())
+    }
+}
+
+/// Whether all say the same of a queue, before what is ready was taken and after that.
+fn check_counts(before: &[Counts], after: &[Counts], taken: usize) -> Result<(), Wrong> {
+    // A queue that was never made is not counted by workq.
+    let sure = *before.iter().find(|counts| counts.leased.is_some()).ok_or("masenko does not count it")?;
+    let (delayed, leased) = (sure.delayed.unwrap_or(0), sure.leased.unwrap_or(0));
+    let agrees = |counts: &Counts, ready: usize, leased: usize| {
+        counts.ready.is_none_or(|said| said == ready)
+            && counts.delayed.is_none_or(|said| said == delayed)
+            && counts.leased.is_none_or(|said| said == leased)
+            && counts.free.is_none_or(|said| said == ready + delayed)
+    };
+    let rightly = before.iter().all(|counts| agrees(counts, taken, leased));
+    if rightly && after.iter().all(|counts| agrees(counts, 0, leased + taken)) {
+        return Ok(());
+    }
+    Err(format!("{before:?} was said, {taken} jobs could be taken, and then {after:?} was said"))
 }

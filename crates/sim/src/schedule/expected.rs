@@ -108,7 +108,7 @@ pub const ANSWERS: &[&str] = &[
     "workq schedule refused: -SERVER-ERROR Draining",
 ];
 
-/// Records, which are all the ways in which a job's state can change, and what was checked in the end.
+/// Records, and what was checked. What can become of a job is in the model's list of transitions.
 pub const RECORDS: &[&str] = &[
     "record backed_off",
     "record counted",
@@ -126,9 +126,17 @@ pub const RECORDS: &[&str] = &[
     "record unblocked",
     "record undone",
     "record woke",
+    "audit: a group and what it completes",
+    "audit: a group is not there",
+    "audit: a group is there whole",
+    "audit: a job came in the end",
+    "audit: a job has expired",
     "audit: a job is gone rightly",
     "audit: a job is there rightly",
+    "audit: a job was ready",
     "audit: a queue is counted rightly",
+    "audit: all work again",
+    "checked: a count can be right",
     "checked: someone waits rightly",
     "checked: someone was told of nothing rightly",
     "checked: full memory",

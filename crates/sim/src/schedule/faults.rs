@@ -124,19 +124,20 @@ impl Schedule {
         self.wake_all();
         self.all_hear()?;
         self.world.crash(crash);
-        if crash != Crash::Kill && self.clock_untold {
-            self.ledger.time_lost();
-        }
         if self.coin() {
             let ms = self.below(20_000) as u64;
             self.world.leap(ms);
+        }
+        if crash != Crash::Kill && self.clock_untold {
+            self.ledger.time_lost(self.world.elapsed_ms());
         }
         self.come_back()
     }
 
     /// Another server starts on what is left.
     pub fn come_back(&mut self) -> Result<(), Wrong> {
-        self.ledger.server_gone();
+        self.forget_silent(self.now());
+        self.ledger.server_gone(self.world.elapsed_ms());
         (self.draining, self.stopping) = (false, false);
         for person in std::mem::take(&mut self.people) {
             self.world.forget(person.client);
@@ -312,6 +313,8 @@ impl Schedule {
         if let Some(failure) = self.world.failure() {
             return Err(format!("the server was told to stop, and failed: {failure}"));
         }
+        // Whether it took the end of their connections for that of their workers does not matter.
+        self.people.iter().for_each(|person| self.ledger.client_gone(person.client));
         self.come_back()
     }
 

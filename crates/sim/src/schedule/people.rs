@@ -5,7 +5,7 @@ use jobyard_protocols::PROTOCOLS;
 use super::person::{Pending, Person};
 use super::{QUEUES, Schedule, listener_of};
 use crate::clients::{Ask, Entry, Heard, Held, Put, SPEAKERS, Speaker};
-use crate::ledger::{Taker, When};
+use crate::ledger::{Group, Taker, When};
 use crate::world::{Chunk, Manners, Parting, Wrong};
 
 /// What masenko says to those who are silent for too long.
@@ -117,10 +117,9 @@ impl Schedule {
         }
     }
 
-    fn group(&mut self, index: usize) -> Ask {
-        let first = self.ledger.next_entry();
-        let count = 2 + self.below(2);
-        let plain = |schedule: &mut Self, entry| Put {
+    /// A job that everybody can put, but for its dead queue.
+    pub fn plain_job(&mut self, entry: Entry) -> Put {
+        Put {
             urgency: 0,
             own_time_s: None,
             delay_s: None,
@@ -128,9 +127,14 @@ impl Schedule {
             failures: None,
             blockers: Vec::new(),
             runs: false,
-            ..schedule.job(entry)
-        };
-        let puts = (first..first + count).map(|entry| plain(self, entry)).collect();
+            ..self.job(entry)
+        }
+    }
+
+    fn group(&mut self, index: usize) -> Ask {
+        let first = self.ledger.next_entry();
+        let count = 2 + self.below(2);
+        let puts = (first..first + count).map(|entry| self.plain_job(entry)).collect();
         let completes = if self.coin() { self.people[index].holds.pop() } else { None };
         Ask::Group { puts, completes }
     }
@@ -165,12 +169,14 @@ impl Schedule {
             Ask::Put(put) => self.ledger.put_asked(put, protocol, now),
             Ask::Group { puts, completes } => {
                 puts.iter().for_each(|put| self.ledger.put_asked(put, protocol, now));
-                self.ledger.groups.push((puts.iter().map(|put| put.entry).collect(), false));
-                completes.iter().for_each(|held| self.ledger.end_asked(held.entry, now));
+                let entries = puts.iter().map(|put| put.entry).collect();
+                let completes = completes.as_ref().map(|held| held.entry);
+                self.ledger.groups.push(Group { entries, completes, told: false });
+                completes.into_iter().for_each(|entry| self.ledger.end_asked(entry));
             }
-            Ask::Complete(held) | Ask::Remove(held) => self.ledger.end_asked(held.entry, now),
-            Ask::Fail(held) => self.ledger.return_asked(held.entry, true, now),
-            Ask::Release(held) => self.ledger.return_asked(held.entry, false, now),
+            Ask::Complete(held) | Ask::Remove(held) => self.ledger.end_asked(held.entry),
+            Ask::Fail(held) => self.ledger.fail_asked(held.entry),
+            Ask::Release(held) => self.ledger.release_asked(held.entry),
             Ask::Take { .. } | Ask::Count(_) | Ask::Inspect(_) | Ask::Nonsense(_) => {}
         }
     }
@@ -270,20 +276,32 @@ impl Schedule {
                     return Err(format!("{} of {} jobs of a group were put", numbers.len(), entries.len()));
                 }
                 self.ledger.put_told(&entries, &numbers, when)?;
-                self.ledger.groups.iter_mut().filter(|(group, _)| *group == entries).for_each(|group| group.1 = true);
+                let groups = self.ledger.groups.iter_mut();
+                groups.filter(|group| group.entries == entries).for_each(|group| group.told = true);
                 completes.iter().for_each(|held| self.ledger.ended(held.entry, true, when));
             }
-            (Ask::Group { puts, .. }, Heard::Refused(_)) => {
+            (Ask::Group { puts, completes }, Heard::Refused(_)) => {
                 let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
                 self.ledger.put_refused(&entries);
+                completes.iter().for_each(|held| self.ledger.end_refused(held.entry));
             }
             (Ask::Complete(held), Heard::Done) => {
                 let removes = label.ends_with("delete") || label.ends_with("DELETE");
                 self.ledger.ended(held.entry, !removes, when);
             }
             (Ask::Remove(held), Heard::Done) => self.ledger.ended(held.entry, false, when),
+            (Ask::Complete(held) | Ask::Remove(held), Heard::Refused(_)) => self.ledger.end_refused(held.entry),
+            // This one removes what it refuses.
+            (Ask::Fail(_), Heard::Refused(words)) if words.contains("No retries remaining") => {}
+            (Ask::Fail(held), Heard::Refused(_)) => self.ledger.fail_refused(held.entry),
+            (Ask::Release(held), Heard::Done) => self.ledger.released(held.entry, client, when),
             (Ask::Inspect(uuid), Heard::Job(job)) => self.inspected.push((uuid.clone(), job)),
-            (Ask::Count(queue), Heard::Count(count)) => self.counted.push((label, queue, count)),
+            (Ask::Count(queue), Heard::Count(counts)) => {
+                self.check_counts(index, queue, counts, *asked, when)?;
+                self.counted.push(counts);
+            }
+            (Ask::Put(put), Heard::Nothing) => self.check_given_up(index, put, *asked, when)?,
+            (Ask::Put(put), Heard::Result(true)) => self.ledger.check_result(put.entry)?,
             _ => {}
         }
         Ok(())
@@ -291,10 +309,11 @@ impl Schedule {
 
     /// A client is not heard of again.
     pub fn lose(&mut self, person: &Person) {
+        let now_ms = self.world.elapsed_ms();
         self.ledger.client_gone(person.client);
         for pending in &person.pending {
             if let Ask::Take { queues, .. } = &pending.ask {
-                self.ledger.take_lost(queues);
+                self.ledger.take_lost(queues, person.speaker, now_ms);
             }
         }
     }
@@ -320,6 +339,7 @@ impl Schedule {
         // What it had sent may still be carried out.
         self.world.rest()?;
         self.lose(&person);
+        self.ledger.client_seen_off(person.client, self.world.elapsed_ms());
         Ok(())
     }
 

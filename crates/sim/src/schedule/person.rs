@@ -5,7 +5,7 @@ use std::fmt;
 
 use jobyard_engine::ClientId;
 
-use crate::clients::{Ask, Held, Speaker};
+use crate::clients::{Ask, Entry, Held, Put, RUN_WAIT_MS, Speaker};
 use crate::ledger::When;
 
 /// A client.
@@ -90,8 +90,17 @@ impl Person {
                 let until_ms = (*wait_ms != u64::MAX).then(|| since_ms + wait_ms + SLACK_MS);
                 Some((queues.clone(), until_ms))
             }
-            Ask::Put(put) if put.runs => None,
+            // If nobody takes it.
+            Ask::Put(put) if put.runs => Some((Vec::new(), Some(since_ms + RUN_WAIT_MS + SLACK_MS))),
             _ => Some((Vec::new(), Some(since_ms + SLACK_MS))),
+        }
+    }
+
+    /// The job that it has run, and for whose result it waits.
+    pub fn runs(&self) -> Option<&Put> {
+        match &self.pending.front()?.ask {
+            Ask::Put(put) if put.runs => Some(put),
+            _ => None,
         }
     }
 
@@ -135,6 +144,11 @@ impl Person {
     /// How many jobs it has.
     pub fn holds(&self) -> usize {
         self.holds.len()
+    }
+
+    /// Whether it was given this job, and has not let go of it.
+    pub fn has(&self, entry: Entry) -> bool {
+        self.holds.iter().any(|held| held.entry == entry)
     }
 
     /// The job that it was given last.

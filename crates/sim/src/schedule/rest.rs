@@ -5,8 +5,8 @@ use jobyard_engine::Limits;
 
 use super::Schedule;
 use super::person::SLACK_MS;
-use crate::clients::Ask;
-use crate::ledger::When;
+use crate::clients::{Ask, Counts, Put, RUN_WAIT_MS};
+use crate::ledger::{DAY_MS, Kept, When};
 use crate::world::Wrong;
 
 /// What a client takes, with small buffers.
@@ -24,21 +24,24 @@ impl Schedule {
         let now_ms = now.at_ms;
         self.check_memory()?;
         // Who does not read may have been given a job and not know it.
-        let puts_held_back = self.world.setup().config.limits.memory_bytes_max < usize::MAX;
+        let puts_held_back = self.is_short_of_memory();
         let unclear = self.people.iter().flat_map(|person| person.may_have_taken(puts_held_back));
         let unclear: Vec<&str> = unclear.collect();
         for index in 0..self.people.len() {
             self.check_silence(index)?;
             self.check_seen_off(index)?;
             let Some((queues, until_ms)) = self.people[index].waits(now_ms) else { continue };
-            if let Some(until_ms) = until_ms
+            // Whoever took what was to be run has their time.
+            let run_over_ms = self.people[index].runs().and_then(|put| self.ledger.own_time_over_ms(put.entry));
+            if let Some(until_ms) = until_ms.max(run_over_ms)
                 && until_ms < now_ms
+                && !self.people[index].runs().is_some_and(|put| self.may_be_given(put))
             {
                 let who = &self.people[index];
                 return Err(format!("{who:?} should have been answered at {until_ms}, and it is {now_ms}"));
             }
             for queue in queues.into_iter().filter(|queue| !unclear.contains(queue)) {
-                if let Some(entry) = self.ledger.certainly_ready(queue, now.turn, Some(now_ms)) {
+                if let Some(entry) = self.ledger.all_ready(queue, now.turn, now_ms, Kept::UntilThen).next() {
                     let who = &self.people[index];
                     return Err(format!("{who:?} waits for a job of '{queue}', and job {entry} is there"));
                 }
@@ -46,6 +49,11 @@ impl Schedule {
             self.count("checked: someone waits rightly", 1);
         }
         Ok(())
+    }
+
+    /// Whether the server may come to the end of its memory.
+    pub(super) fn is_short_of_memory(&self) -> bool {
+        self.world.setup().config.limits.memory_bytes_max < usize::MAX
     }
 
     /// What is not refused takes little: what is taken beyond the limit is bounded.
@@ -92,13 +100,57 @@ impl Schedule {
             if others.any(|(_, person)| person.asks_for(queue)) {
                 continue;
             }
-            // After a stall, leases end behind what was asked meanwhile.
-            if let Some(entry) = self.ledger.certainly_ready(queue, asked.turn, None) {
+            if let Some(entry) = self.ledger.all_ready(queue, asked.turn, when.at_ms, Kept::Never).next() {
                 return Err(format!("{who:?} was told that there is no job in '{queue}', and job {entry} was there"));
             }
         }
         self.count("checked: someone was told of nothing rightly", 1);
         Ok(())
+    }
+
+    /// Someone was told how many jobs are in a queue: no more than may be there, and no fewer than must be.
+    pub(super) fn check_counts(
+        &mut self,
+        index: usize,
+        queue: &str,
+        counts: Counts,
+        asked: When,
+        when: When,
+    ) -> Result<(), Wrong> {
+        let Some(said) = counts.free.or(counts.ready) else { return Ok(()) };
+        let who = &self.people[index];
+        let most = self.ledger.may_be_in(queue, asked, when).count();
+        if said > most {
+            return Err(format!("{who:?} was told of {said} jobs in '{queue}', and there are at most {most}"));
+        }
+        let mut others = self.people.iter().enumerate().filter(|(other, _)| *other != index);
+        if others.any(|(_, person)| person.asks_for(queue)) {
+            return Ok(());
+        }
+        let least = self.ledger.all_ready(queue, asked.turn, when.at_ms, Kept::Never).count();
+        if said < least {
+            return Err(format!("{who:?} was told of {said} jobs in '{queue}', and there are at least {least}"));
+        }
+        self.count("checked: a count can be right", u64::from(least > 0));
+        Ok(())
+    }
+
+    /// Whether someone may have been given this job, and nobody knows.
+    fn may_be_given(&self, put: &Put) -> bool {
+        let is_unclear = self.people.iter().any(|person| person.asks_for(put.queue));
+        is_unclear || self.ledger.jobs[put.entry].may_be_taken
+    }
+
+    /// Someone who had a job run was told that it is not done: nobody took it in time, or whoever did has had their time.
+    pub(super) fn check_given_up(&self, index: usize, put: &Put, asked: When, when: When) -> Result<(), Wrong> {
+        let who = &self.people[index];
+        let least_ms = if self.ledger.jobs[put.entry].was_taken || self.may_be_given(put) {
+            put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000).min(RUN_WAIT_MS)
+        } else {
+            RUN_WAIT_MS
+        };
+        let too_soon = when.at_ms < asked.at_ms + least_ms && !who.gone && !self.stopping;
+        if too_soon { Err(format!("{who:?} was told too soon that job {} is not done", put.entry)) } else { Ok(()) }
     }
 
     /// Who has been silent for too long must have been told so: all that it sent was answered.
@@ -163,10 +215,9 @@ impl Schedule {
         when: When,
     ) -> Result<(), Wrong> {
         let who = &self.people[index];
-        let limited = self.world.setup().config.limits.memory_bytes_max < usize::MAX;
         let wants = [
             (["disk", "Disk"], self.may_want_room(when)),
-            (["memory", "no room for another"], limited),
+            (["memory", "no room for another"], self.is_short_of_memory()),
             (["about to stop", "Draining"], self.draining),
         ];
         let want = wants.iter().find(|(texts, _)| texts.iter().any(|text| words.contains(text)));

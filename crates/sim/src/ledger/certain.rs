@@ -1,0 +1,116 @@
+//! What is certain of a job, from all that was asked and told: that it is ready, that someone has it, that it comes in the end.
+
+use jobyard_engine::ClientId;
+
+use super::{DAY_MS, Job, Lease, Ledger, SECOND_MS, When};
+use crate::clients::Entry;
+
+/// For how long a job may have been kept from being ready: by a lease, or by its date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Until the time in question: the server has seen that this is over.
+    UntilThen,
+    /// Never: after a stall, the server sees what is over behind what it was asked meanwhile.
+    Never,
+}
+
+impl Ledger {
+    /// The jobs in this queue that are ready for certain, see [`Ledger::is_ready`].
+    pub fn all_ready(&self, queue: &str, told_by_turn: u64, at_ms: u64, kept: Kept) -> impl Iterator<Item = Entry> {
+        let entries = 0..self.jobs.len();
+        entries.filter(move |&entry| {
+            self.jobs[entry].put.queue == queue && self.is_ready(entry, told_by_turn, at_ms, kept)
+        })
+    }
+
+    /// The jobs that may have been in this queue, for someone who asked and heard then.
+    pub fn may_be_in(&self, queue: &str, asked: When, heard: When) -> impl Iterator<Item = &Job> {
+        let is_over = move |job: &Job| job.ended.is_some_and(|(when, _)| when.turn < asked.turn);
+        self.jobs.iter().filter(move |job| {
+            job.put.may_be_in(queue) && job.asked.turn <= heard.turn && !job.refused && !is_over(job)
+        })
+    }
+
+    /// Whether a job was said to be there by that turn, and is ready at that time for certain.
+    #[must_use]
+    pub fn is_ready(&self, entry: Entry, told_by_turn: u64, at_ms: u64, kept: Kept) -> bool {
+        let job = &self.jobs[entry];
+        let over_by_ms = if kept == Kept::UntilThen { at_ms } else { 0 };
+        let is_over = |lease: &Lease| {
+            let is_known = self.time_lost_ms.is_none() || lease.by_connection;
+            is_known && lease.over_ms.is_some_and(|over_ms| over_ms <= over_by_ms)
+        };
+        let is_unblocked =
+            |blocker: &Entry| self.jobs[*blocker].ended.is_some_and(|(when, _)| when.turn <= told_by_turn);
+        job.put_told.is_some_and(|told| told.turn <= told_by_turn)
+            && job.fails == 0
+            && job.unheard_over_ms <= over_by_ms
+            && !(self.time_lost_ms.is_some() && job.may_be_taken)
+            && self.is_due(entry, over_by_ms)
+            && job.leases.iter().all(is_over)
+            && self.blockers(entry).iter().all(is_unblocked)
+            && self.must_be_there(entry, at_ms)
+    }
+
+    /// Whether a job has no date, or it has come.
+    fn is_due(&self, entry: Entry, at_ms: u64) -> bool {
+        let job = &self.jobs[entry];
+        let due_ms = |delay_s: u32| job.asked.at_ms + u64::from(delay_s) * 1_000 + SECOND_MS;
+        job.put.delay_s.is_none_or(|delay_s| !self.dates_lost && due_ms(delay_s) <= at_ms)
+    }
+
+    /// Whether a job that is there can be taken when all leases that end have ended, and what blocks it was taken.
+    #[must_use]
+    pub fn comes_in_the_end(&self, entry: Entry, at_ms: u64) -> bool {
+        let job = &self.jobs[entry];
+        let is_over = |lease: &Lease| lease.by_connection || lease.over_ms.is_some_and(|over_ms| over_ms <= at_ms);
+        self.is_due(entry, at_ms)
+            && job.unheard_over_ms <= at_ms
+            && job.leases.iter().all(is_over)
+            && self.blockers(entry).iter().all(|blocker| self.comes_in_the_end(*blocker, at_ms))
+    }
+
+    /// When whoever was given a job last, which brings its own time, has had that time for certain.
+    #[must_use]
+    pub fn own_time_over_ms(&self, entry: Entry) -> Option<u64> {
+        let Job { put, leases, .. } = &self.jobs[entry];
+        let own_ms = put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000);
+        leases.last().map(|lease| lease.since.at_ms + own_ms + 2 * SECOND_MS)
+    }
+
+    /// Whether a job is there unless the one request was carried out that may have completed or removed it.
+    #[must_use]
+    pub fn hangs_on_one_request(&self, entry: Entry, at_ms: u64) -> bool {
+        let job = &self.jobs[entry];
+        job.put_told.is_some() && job.ends == 1 && job.fails == 0 && !self.may_go(entry, at_ms)
+    }
+
+    /// Whether the lifetime of a job is over, if it was there: whoever put it has waited for less than a day.
+    #[must_use]
+    pub fn has_expired(&self, entry: Entry, at_ms: u64) -> bool {
+        let job = &self.jobs[entry];
+        let told_ms = job.put_told.map_or(job.asked.at_ms + DAY_MS, |told| told.at_ms);
+        let since_ms = told_ms.max(self.time_lost_ms.unwrap_or(0));
+        let lifetime_ms = u64::from(job.put.lifetime_s.unwrap_or(0) + job.put.delay_s.unwrap_or(0)) * 1_000;
+        let is_dated = job.put.delay_s.is_some() && self.dates_lost;
+        job.put.lifetime_s.is_some() && !is_dated && since_ms + lifetime_ms + SECOND_MS <= at_ms
+    }
+
+    /// A job that this client has for certain: whatever it asks of it now must be done.
+    #[must_use]
+    pub fn surely_has(&self, entry: Entry, client: ClientId, at_ms: u64) -> bool {
+        let job = &self.jobs[entry];
+        let undisturbed = job.disturbing == 0 && job.ends == 0 && job.put.lifetime_s.is_none();
+        let has = |lease: &Lease| {
+            lease.client == client && !lease.may_be_over && lease.until_ms.is_none_or(|until_ms| at_ms < until_ms)
+        };
+        undisturbed && !job.put.runs && job.leases.last().is_some_and(has)
+    }
+
+    /// Whether of all that may end a job or its lease nothing but one thing was under way since then.
+    #[must_use]
+    pub fn nobody_else_asked(&self, entry: Entry, since: When) -> bool {
+        let job = &self.jobs[entry];
+        job.disturbing == 1 && job.disturbed.is_none_or(|turn| turn < since.turn)
+    }
+}
