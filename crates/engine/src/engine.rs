@@ -266,7 +266,7 @@ impl Engine {
     }
 
     pub(crate) fn next_lease(&mut self) -> LeaseId {
-        self.last_lease += 1;
+        self.last_lease += u64::from(!broken("engine-lease-reused") || self.last_lease == 0);
         LeaseId(self.epoch << LEASE_BITS | self.last_lease)
     }
 

@@ -27,6 +27,7 @@ impl Engine {
                     let number = self.enqueue(now, *job, &numbers, false);
                     numbers.push(number);
                 }
+                Step::Complete(_) if crate::broken("engine-group-completes-nothing") => {}
                 Step::Complete(job) => {
                     let number = self.find(&job).expect("checked above").number;
                     self.complete(now, number, Box::default(), answers);

@@ -38,7 +38,7 @@ impl Ledger {
         let over_by_ms = if kept == Kept::UntilThen { at_ms } else { 0 };
         let is_over = |lease: &Lease| {
             let is_known = self.time_lost_ms.is_none() || lease.by_connection;
-            is_known && lease.over_ms.is_some_and(|over_ms| over_ms <= over_by_ms)
+            kept == Kept::UntilThen && is_known && lease.over_ms.is_some_and(|over_ms| over_ms <= over_by_ms)
         };
         let is_unblocked =
             |blocker: &Entry| self.jobs[*blocker].ended.is_some_and(|(when, _)| when.turn <= told_by_turn);

@@ -354,6 +354,9 @@ fn a_job_is_ready_when_its_holder_is_seen_off_or_gives_it_back() {
     ledger.client_seen_off(A, 5_000);
     assert!(!ready_at(&ledger, 4_999) && ready_at(&ledger, 5_000));
 
+    ledger.client_seen_off(A, 0);
+    assert!(ready_at(&ledger, 0) && !always_ready(&ledger), "someone had it, if only for a moment");
+
     let mut ledger = one("jobcentre");
     holds(&mut ledger, A, "jobcentre", 2);
     ledger.released(0, A, at(4));
