@@ -1,6 +1,7 @@
 //! A second engine, written from `docs/engine.md` alone: vectors and linear scans, no index, no record, so
 //! that it can be seen to be right. It shares the engine's vocabulary and nothing else.
 
+mod change;
 mod enqueue;
 mod finish;
 mod group;
@@ -10,6 +11,8 @@ mod look;
 mod tick;
 mod wait;
 
+use std::collections::BTreeMap;
+
 use jobyard_engine::{
     Answers, ClientId, Command, Counters, Due, JobNumber, JobRef, LeaseId, Limits, NEVER_MS, NextDeadline, Now,
     QueueCounts, QueueName, QueueSnapshot, Refusal, Snapshot,
@@ -17,6 +20,8 @@ use jobyard_engine::{
 
 use job::{Job, State};
 use wait::Waiting;
+
+pub use change::{Change, Stage, Why};
 
 /// The whole of the queue, naively.
 #[derive(Clone, Debug)]
@@ -35,6 +40,10 @@ pub struct Model {
     /// In the order in which they began.
     waiting: Vec<Waiting>,
     counters: Counters,
+    /// Where each job stood, and in which queue, when its changes were last noted.
+    noted: BTreeMap<JobNumber, (Stage, QueueName)>,
+    /// What has changed since someone asked.
+    changes: Vec<Change>,
 }
 
 impl Model {
@@ -52,6 +61,8 @@ impl Model {
             queues: Vec::new(),
             waiting: Vec::new(),
             counters: Counters::default(),
+            noted: BTreeMap::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -119,15 +130,16 @@ impl Model {
                 job.state = State::Ready;
             }
         }
+        self.note(Why::HolderLost);
         let run_jobs: Vec<JobNumber> = self.jobs.iter().filter(|job| job.runs).map(|job| job.number).collect();
         let nobody: &mut Answers<'_> = &mut |_, _| unreachable!("nobody is connected yet");
         for number in run_jobs {
-            self.removed(now, number, nobody);
+            self.removed(now, number, Why::RunOver, nobody);
         }
         self.tick(now, now.engine_ms, nobody);
         let last_attempts = self.jobs.iter().filter(|job| matches!(job.state, State::Ready) && job.attempts_reached());
         for number in last_attempts.map(|job| job.number).collect::<Vec<_>>() {
-            self.used_up(now, number, &[], nobody);
+            self.used_up(now, number, &[], Why::UsedUp, nobody);
         }
         self.counters = Counters::default();
     }

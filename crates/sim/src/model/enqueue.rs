@@ -3,6 +3,7 @@
 use jobyard_engine::{Answers, Blocker, ClientId, Due, JobNumber, NewJob, Now, Refusal, Reply, Start};
 
 use super::Model;
+use super::change::Why;
 use super::job::{Job, State};
 
 impl Model {
@@ -88,6 +89,7 @@ impl Model {
         if !is_blocked {
             self.enter_queue(now, number);
         }
+        self.note(Why::Put);
         number
     }
 
@@ -100,6 +102,7 @@ impl Model {
                 self.enter_queue(now, number);
             }
         }
+        self.note(Why::Unblocked);
     }
 
     fn enter_queue(&mut self, now: Now, number: JobNumber) {

@@ -3,6 +3,7 @@
 use jobyard_engine::{Answers, Backoff, By, ClientId, Due, JobNumber, JobRef, Now, Refusal, Reply, UsedUp};
 
 use super::Model;
+use super::change::Why;
 use super::job::State;
 
 impl Model {
@@ -46,7 +47,7 @@ impl Model {
         match self.find(name) {
             Err(refusal) => answers(client, Reply::Refused(refusal)),
             Ok(number) => {
-                self.removed(now, number, answers);
+                self.removed(now, number, Why::Removed, answers);
                 answers(client, Reply::Done);
             }
         }
@@ -67,6 +68,7 @@ impl Model {
         self.counters.completed += 1;
         self.answer_waiting(number, Some((true, result)), answers);
         self.keep_as(now, number, State::Done(result.into()));
+        self.note(Why::Completed);
         self.unblock(now, number);
     }
 
@@ -78,7 +80,7 @@ impl Model {
         let backoff = match &job.failure_rule {
             None => Backoff::None,
             Some(rule) if job.attempts_reached() || job.failures > rule.allowed.unwrap_or(0) => {
-                self.used_up(now, number, result, answers);
+                self.used_up(now, number, result, Why::UsedUp, answers);
                 return true;
             }
             Some(rule) => rule.backoff,
@@ -87,6 +89,7 @@ impl Model {
         if backoff == Backoff::Quartic {
             self.back_off(now, number);
         }
+        self.note(Why::Failed);
         self.remove_forsaken_run(now, number, answers);
         false
     }
@@ -109,7 +112,7 @@ impl Model {
     }
 
     /// Its attempts or failures are used up, or those of one of its blockers.
-    pub(super) fn used_up(&mut self, now: Now, number: JobNumber, result: &[u8], answers: &mut Answers<'_>) {
+    pub(super) fn used_up(&mut self, now: Now, number: JobNumber, result: &[u8], why: Why, answers: &mut Answers<'_>) {
         self.counters.dead += 1;
         self.answer_waiting(number, Some((false, result)), answers);
         let job = self.job(number);
@@ -134,6 +137,7 @@ impl Model {
             }
             UsedUp::Keep => self.keep_as(now, number, State::Failed(result.into())),
         }
+        self.note(why);
         self.use_up_blocked(now, number, answers);
     }
 
@@ -141,15 +145,16 @@ impl Model {
         for number in self.blocked_by(blocker) {
             // One that was used up meanwhile, through another blocker, has no blockers any more.
             if self.lives(number) && self.job(number).blockers.contains(&blocker) {
-                self.used_up(now, number, &[], answers);
+                self.used_up(now, number, &[], Why::BlockerUsedUp, answers);
             }
         }
     }
 
     /// The job goes, by no doing of its own.
-    pub(super) fn removed(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+    pub(super) fn removed(&mut self, now: Now, number: JobNumber, why: Why, answers: &mut Answers<'_>) {
         self.answer_waiting(number, None, answers);
         self.forget(number);
+        self.note(why);
         self.unblock(now, number);
     }
 
@@ -159,6 +164,7 @@ impl Model {
             self.counters.evicted += 1;
         }
         self.forget(number);
+        self.note(Why::Expired);
         self.use_up_blocked(now, number, answers);
     }
 

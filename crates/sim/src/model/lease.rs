@@ -6,6 +6,7 @@ use jobyard_engine::{
 };
 
 use super::Model;
+use super::change::Why;
 use super::job::{Job, Lease, State};
 
 impl Model {
@@ -96,6 +97,7 @@ impl Model {
         if job.attempt_rule.is_some() {
             job.attempts += 1;
         }
+        self.note(Why::Taken);
         self.run_is_leased(number, until_ms);
     }
 
@@ -149,6 +151,7 @@ impl Model {
                     until: Due::Engine(now.engine_ms.saturating_add(rest_ms)),
                     shown_wall_ms: now.wall_ms.saturating_add_unsigned(rest_ms),
                 };
+                self.note(Why::HolderVanished);
                 self.remove_forsaken_run(now, number, answers);
             }
         }
@@ -161,14 +164,16 @@ impl Model {
             job.attempts -= 1;
         }
         self.end_lease(number);
+        self.note(Why::Undone);
         self.remove_forsaken_run(now, number, answers);
     }
 
     fn put_back(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
         if self.job(number).attempts_reached() {
-            self.used_up(now, number, &[], answers);
+            self.used_up(now, number, &[], Why::UsedUp, answers);
         } else {
             self.end_lease(number);
+            self.note(Why::PutBack);
             self.remove_forsaken_run(now, number, answers);
         }
     }

@@ -3,6 +3,7 @@
 use jobyard_engine::{Answers, Due, JobNumber, NEVER_MS, Now};
 
 use super::Model;
+use super::change::Why;
 use super::job::{Job, State};
 
 impl Model {
@@ -34,6 +35,7 @@ impl Model {
             job.state = State::Ready;
             job.begin_lifetime_at_date(now);
         }
+        self.note(Why::DateCame);
     }
 
     /// The earliest moment of engine time that matters to any job or any waiting client.
@@ -72,6 +74,7 @@ impl Model {
                 self.lease_ran_out(now, number, answers);
             } else if let Some(number) = self.first(|job| is_due(delay_ends_ms(job))) {
                 self.job_mut(number).state = State::Ready;
+                self.note(Why::Rested);
             } else {
                 return;
             }

@@ -3,6 +3,7 @@
 use jobyard_engine::{Answers, ClientId, JobNumber, JobRef, LeaseRequest, Now, Refusal, Reply};
 
 use super::Model;
+use super::change::Why;
 use super::job::State;
 
 #[derive(Clone, Debug)]
@@ -153,12 +154,12 @@ impl Model {
         for waiting in self.waiting.extract_if(.., |waiting| waiting.runs() == Some(number)) {
             answers(waiting.client, Reply::TimedOut);
         }
-        self.removed(now, number, answers);
+        self.removed(now, number, Why::RunOver, answers);
     }
 
     pub(super) fn remove_run_if_not_leased(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
         if self.job(number).lease().is_none() {
-            self.removed(now, number, answers);
+            self.removed(now, number, Why::RunOver, answers);
         }
     }
 
@@ -166,7 +167,7 @@ impl Model {
     pub(super) fn remove_forsaken_run(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
         let is_waited_for = self.waiting.iter().any(|waiting| waiting.runs() == Some(number));
         if self.job(number).runs && !is_waited_for {
-            self.removed(now, number, answers);
+            self.removed(now, number, Why::Forsaken, answers);
         }
     }
 }

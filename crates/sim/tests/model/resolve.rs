@@ -1,7 +1,7 @@
 //! Turns what a step means into what it is at its moment: numbers, UUIDs, dates.
 
 use jobyard_engine::{
-    Blocker, ClientId, Command, JobNumber, JobRef, JobSnapshot, Look, NewJob, QueueName, Snapshot, Start, Uuid,
+    Blocker, ClientId, Command, Due, JobNumber, JobRef, JobSnapshot, Look, NewJob, QueueName, Snapshot, Start, Uuid,
 };
 
 use crate::steps::{Ask, Draft, DraftBlocker, DraftUuid, Form, GroupStep, LookAt, Pick, QUEUES, Target};
@@ -93,6 +93,8 @@ impl Moment<'_> {
         match pick {
             Pick::Held(index) => nth(index, &|job| job.held_by == Some(self.asker)),
             Pick::Leased(index) => nth(index, &|job| job.lease.is_some()),
+            Pick::Resting(index) => nth(index, &|job| matches!(job.delay_until, Some(Due::Engine(_)))),
+            Pick::Run(index) => nth(index, &|job| job.runs),
             Pick::Living(index) => nth(index, &|_| true),
             Pick::Recent(ago) => self.next_number.saturating_sub(ago),
             Pick::Future(ahead) => self.next_number + ahead,

@@ -116,6 +116,10 @@ pub enum Pick {
     Held(usize),
     /// One that is leased or held.
     Leased(usize),
+    /// One that rests.
+    Resting(usize),
+    /// One that is run for someone.
+    Run(usize),
     /// Any that lives.
     Living(usize),
     /// One of the last numbers, living or not.
@@ -140,12 +144,12 @@ fn step() -> impl Strategy<Value = Step> {
     let seat = || 0..CLIENTS;
     prop_oneof![
         600 => (seat(), any_random(), ask()).prop_map(|(seat, random, ask)| Step::Ask { seat, random, ask }),
-        20 => seat().prop_map(|seat| Step::StopWaiting { seat }),
-        25 => seat().prop_map(|seat| Step::Disconnect { seat }),
+        30 => seat().prop_map(|seat| Step::StopWaiting { seat }),
+        35 => seat().prop_map(|seat| Step::Disconnect { seat }),
         25 => (0..4_usize).prop_map(|ago| Step::UndoLease { ago }),
         60 => jump().prop_map(Step::Pass),
         160 => (jump(), late_ms(), any_random()).prop_map(|(jump, late_ms, random)| Step::Tick { jump, late_ms, random }),
-        6 => jump().prop_map(Step::Restart),
+        15 => prop_oneof![2 => jump().boxed(), 1 => (200..2_000_u64).prop_map(Jump::Millis).boxed()].prop_map(Step::Restart),
         15 => any::<bool>().prop_map(|late| Step::BeginStretch { late }),
         40 => prop_oneof![0..100_usize, Just(usize::MAX)].prop_map(|bytes| Step::Compact { bytes }),
         15 => Just(Step::DropStretch),
@@ -177,14 +181,16 @@ fn ask() -> impl Strategy<Value = Ask> {
     let by = || prop_oneof![Just(By::Anyone), Just(By::Holder)];
     prop_oneof![
         20 => draft().prop_map(Ask::Enqueue),
-        6 => (draft(), wait_ms()).prop_map(|(draft, wait_ms)| Ask::Run { draft, wait_ms }),
+        10 => (draft(), wait_ms()).prop_map(|(draft, wait_ms)| Ask::Run { draft, wait_ms }),
         26 => lease_request().prop_map(Ask::Lease),
         8 => (target(), by(), 0..3_u8).prop_map(|(target, by, result)| Ask::Complete { target, by, result }),
         12 => (target(), by(), 0..3_u8).prop_map(|(target, by, result)| Ask::Fail { target, by, result }),
-        5 => target().prop_map(Ask::Release),
+        3 => held().prop_map(Ask::Release),
+        3 => target().prop_map(Ask::Release),
         4 => target().prop_map(Ask::Remove),
         6 => (target(), wait_ms()).prop_map(|(target, wait_ms)| Ask::Await { target, wait_ms }),
         8 => vec(group_step(), 0..=5).prop_map(Ask::Group),
+        5 => vec(held().prop_map(GroupStep::Complete), 1..=2).prop_map(Ask::Group),
         8 => look().prop_map(Ask::Look),
     ]
 }
@@ -200,7 +206,8 @@ fn draft() -> impl Strategy<Value = Draft> {
         2 => (0..4_usize).prop_map(DraftBlocker::Previous),
     ];
     let blockers = prop_oneof![3 => Just(Vec::new()), 2 => vec(blocker, 1..=3)];
-    (rules(), option::weighted(0.3, uuid), blockers).prop_map(|(rules, uuid, blockers)| Draft {
+    let rules = prop_oneof![3 => rules().boxed(), 2 => patient_rules().boxed()];
+    (rules, option::weighted(0.3, uuid), blockers).prop_map(|(rules, uuid, blockers)| Draft {
         rules: Box::new(rules),
         uuid,
         blockers,
@@ -218,7 +225,7 @@ fn rules() -> impl Strategy<Value = NewJob> {
         1 => prop_oneof![Just(0_u64), Just(u64::MAX)].prop_map(OwnTime::Millis),
     ];
     let lifetime_ms = prop_oneof![8 => 1..400_u64, 1 => Just(0_u64), 1 => Just(u64::MAX)];
-    let attempts = option::weighted(0.8, 1..=3_u32).prop_map(|max| AttemptRule { max });
+    let attempts = option::weighted(0.8, 1..=2_u32).prop_map(|max| AttemptRule { max });
     (
         queue(),
         body,
@@ -226,9 +233,9 @@ fn rules() -> impl Strategy<Value = NewJob> {
         option::weighted(0.1, Just("named")),
         own_time,
         start(),
-        option::weighted(0.4, lifetime_ms),
-        option::weighted(0.4, attempts),
-        option::weighted(0.6, failure_rule()),
+        option::weighted(0.5, lifetime_ms),
+        option::weighted(0.5, attempts),
+        option::weighted(0.7, failure_rule()),
     )
         .prop_map(|(queue, body, urgency, name, own_time, start, lifetime_ms, attempts, failures)| NewJob {
             urgency,
@@ -242,6 +249,16 @@ fn rules() -> impl Strategy<Value = NewJob> {
         })
 }
 
+/// Of a job that lives long enough to rest and to be kept when it has failed.
+fn patient_rules() -> impl Strategy<Value = NewJob> {
+    let lifetime_ms = prop_oneof![200..2_000_u64, 2_000..20_000_u64];
+    (rules(), lifetime_ms, failure_rule(), 0..2_u64).prop_map(|(rules, lifetime_ms, failures, allowed)| NewJob {
+        lifetime_ms: Some(lifetime_ms),
+        failures: Some(FailureRule { allowed: Some(allowed), ..failures }),
+        ..rules
+    })
+}
+
 fn start() -> impl Strategy<Value = Start> {
     let rank = prop_oneof![Just(DateRank::Ahead), Just(DateRank::Behind)];
     let wall_ms = prop_oneof![1 => Just(0_i64), 1 => Just(1), 4 => -300..0_i64, 8 => 0..300_i64, 1 => 1_000..9_000_i64];
@@ -252,7 +269,8 @@ fn start() -> impl Strategy<Value = Start> {
 }
 
 fn failure_rule() -> impl Strategy<Value = FailureRule> {
-    let used_up = prop_oneof![Just(UsedUp::Remove), Just(UsedUp::Keep), queue().prop_map(UsedUp::MoveTo)];
+    let used_up =
+        prop_oneof![1 => Just(UsedUp::Remove), 3 => Just(UsedUp::Keep), 2 => queue().prop_map(UsedUp::MoveTo)];
     let backoff = prop_oneof![Just(Backoff::None), Just(Backoff::Quartic)];
     (option::weighted(0.8, 0..3_u64), backoff, used_up, any::<bool>()).prop_map(
         |(allowed, backoff, used_up, parting_counts)| FailureRule { allowed, backoff, used_up, parting_counts },
@@ -285,9 +303,7 @@ fn lease_request() -> impl Strategy<Value = LeaseRequest> {
 fn group_step() -> impl Strategy<Value = GroupStep> {
     prop_oneof![
         12 => draft().prop_map(GroupStep::Enqueue),
-        5 => (0..3_usize, form()).prop_map(|(held, form)| {
-            GroupStep::Complete(Target { pick: Pick::Held(held), form })
-        }),
+        5 => held().prop_map(GroupStep::Complete),
         2 => target().prop_map(GroupStep::Complete),
         1 => Just(GroupStep::Invalid),
     ]
@@ -317,6 +333,11 @@ fn look() -> impl Strategy<Value = LookAt> {
     ]
 }
 
+/// One that the asker holds.
+fn held() -> impl Strategy<Value = Target> {
+    (0..3_usize, form()).prop_map(|(index, form)| Target { pick: Pick::Held(index), form })
+}
+
 fn target() -> impl Strategy<Value = Target> {
     (pick(), form()).prop_map(|(pick, form)| Target { pick, form })
 }
@@ -325,6 +346,8 @@ fn pick() -> impl Strategy<Value = Pick> {
     prop_oneof![
         4 => (0..3_usize).prop_map(Pick::Held),
         4 => (0..8_usize).prop_map(Pick::Leased),
+        3 => (0..8_usize).prop_map(Pick::Resting),
+        2 => (0..3_usize).prop_map(Pick::Run),
         6 => (0..40_usize).prop_map(Pick::Living),
         2 => (1..30_u64).prop_map(Pick::Recent),
         1 => (0..2_u64).prop_map(Pick::Future),

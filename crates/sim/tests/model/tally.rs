@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use jobyard_engine::{Command, Due, NextDeadline, Reply, Snapshot};
 
+use crate::transitions::Transitions;
+
 #[derive(Default)]
 pub struct Tally {
     counts: BTreeMap<String, u64>,
+    pub transitions: Transitions,
 }
 
 impl Tally {

@@ -111,6 +111,7 @@ impl World<'_> {
         let label = command_label(&command);
         self.asked.push((client, label));
         self.both(
+            label,
             &format!("handle {}, random {random}: {command:?}", client.0),
             |model, answers| model.handle(now, client, command.clone(), answers),
             |engine, answers| engine.handle(now, client, command.clone(), answers),
@@ -126,6 +127,7 @@ impl World<'_> {
         let waits = self.seen.waiting.contains(&client);
         self.tally.count(if waits { "stop_waiting: answered" } else { "stop_waiting: nothing" });
         self.both(
+            "stop_waiting",
             &format!("stop_waiting {}", client.0),
             |model, answers| model.stop_waiting(now, client, answers),
             |engine, answers| engine.stop_waiting(now, client, answers),
@@ -143,6 +145,7 @@ impl World<'_> {
         });
         self.asked.retain(|asked| asked.0 != client);
         self.both(
+            "disconnect",
             &format!("disconnect {}", client.0),
             |model, answers| model.disconnect(now, client, answers),
             |engine, answers| engine.disconnect(now, client, answers),
@@ -163,6 +166,7 @@ impl World<'_> {
             None => "undo_lease: ignored",
         });
         self.both(
+            "undo_lease",
             &format!("undo_lease of job {number}, {lease:?}"),
             |model, answers| model.undo_lease(now, number, lease, answers),
             |engine, answers| engine.undo_lease(now, number, lease, answers),
@@ -176,6 +180,7 @@ impl World<'_> {
         let until_ms = now.engine_ms.saturating_sub(late_ms);
         let before = self.seen.clone();
         self.both(
+            "tick",
             &format!("tick until {until_ms}, random {random}"),
             |model, answers| model.tick(now, until_ms, answers),
             |engine, answers| _ = engine.tick(now, until_ms, answers),
@@ -216,7 +221,7 @@ impl World<'_> {
         self.engine = engine;
         self.superfluous = false;
         self.untold = false;
-        self.both("restart", |model, _| model.restart(now), |engine, _| _ = engine.recover(now))
+        self.both("restart", "restart", |model, _| model.restart(now), |engine, _| _ = engine.recover(now))
     }
 
     fn begin_stretch(&mut self, late: bool) -> Result<(), String> {
@@ -227,7 +232,7 @@ impl World<'_> {
         if !late {
             self.tell_of_stretch();
         }
-        self.compare()
+        self.compare("begin_stretch")
     }
 
     /// The engine learns of a stretch that the log has begun.
@@ -242,7 +247,7 @@ impl World<'_> {
         let mut superfluous = false;
         let live_bytes = self.engine.live_bytes();
         let before = self.stretches.iter().map(Vec::len).sum::<usize>();
-        self.both(&format!("compact {bytes}"), |_, _| {}, |engine, _| superfluous = engine.compact(bytes))?;
+        self.both("compact", &format!("compact {bytes}"), |_, _| {}, |engine, _| superfluous = engine.compact(bytes))?;
         self.superfluous = superfluous;
         if self.engine.live_bytes() != live_bytes {
             return Err("compaction changed what lives".to_owned());
@@ -270,6 +275,7 @@ impl World<'_> {
     /// Makes the same call of both, and compares.
     fn both(
         &mut self,
+        cause: &'static str,
         call: &str,
         ask_model: impl FnOnce(&mut Model, &mut Answers<'_>),
         ask_engine: impl FnOnce(&mut Engine, &mut Answers<'_>),
@@ -304,12 +310,13 @@ impl World<'_> {
         if said != expected {
             return Err(format!("replies differ\n  model:  {expected:#?}\n  engine: {said:#?}"));
         }
-        self.compare()
+        self.compare(cause)
     }
 
-    fn compare(&mut self) -> Result<(), String> {
+    /// After this call.
+    fn compare(&mut self, cause: &'static str) -> Result<(), String> {
         self.engine.check();
-        self.seen = self.model.snapshot();
+        let before = std::mem::replace(&mut self.seen, self.model.snapshot());
         let engine = self.engine.snapshot();
         if engine != self.seen {
             return Err(difference(&self.seen, &engine));
@@ -319,7 +326,7 @@ impl World<'_> {
             return Err(format!("next deadlines differ\n  model:  {expected:?}\n  engine: {said:?}"));
         }
         self.tally.count_jobs(&self.seen, expected);
-        Ok(())
+        self.tally.transitions.count(cause, &self.model.take_changes(), &before, &self.seen)
     }
 
     fn jump(&mut self, jump: Jump) {
@@ -365,7 +372,7 @@ fn limits() -> Limits {
         queue_name_bytes_max: 5,
         queues_named_max: 3,
         queues_max: 4,
-        held_max: 3,
+        held_max: 2,
         default_lease_ms: 50,
         vanished_rest_ms: 40,
         ..Limits::default()
