@@ -1,5 +1,5 @@
-//! The simulated world as these tests use it: nothing is late or cut up, all that the log is given is noted, and what was done
-//! to the disk is kept, life by life.
+//! The simulated world as these tests use it: nothing is cut up, nor late unless asked for, all that the log is given is noted,
+//! and what was done to the disk is kept, life by life.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::ops::{Deref, DerefMut};
@@ -88,7 +88,12 @@ impl DerefMut for World {
 
 impl World {
     pub fn new(disk: SimDisk, options: Options) -> Self {
-        let setup = Setup { config: config(), log: options, lateness: Lateness::None };
+        World::late(disk, options, Lateness::None)
+    }
+
+    /// Its log is so late.
+    pub fn late(disk: SimDisk, options: Options, lateness: Lateness) -> Self {
+        let setup = Setup { config: config(), log: options, lateness };
         let mut world =
             World { world: world::World::new(setup, 1), lives: Vec::new(), refused: None, notes: Rc::default() };
         world.disk = disk;
