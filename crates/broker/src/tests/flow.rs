@@ -226,15 +226,24 @@ fn a_batch_that_is_full_is_submitted_before_more_is_carried_out() {
 
 #[test]
 fn above_four_fifths_of_the_memory_enqueues_are_slowed_and_above_95_percent_refused() {
-    let mut world = World::limited(|limits| limits.memory_bytes_max = 200_000);
+    const MEMORY: usize = 200_000;
+    let mut world = World::limited(|limits| limits.memory_bytes_max = MEMORY);
     let alice = world.connect(PLAIN);
     let body = "x".repeat(200);
     let mut slow = 0;
-    let refused = loop {
+    // The first makes the queue as well.
+    world.ask(alice, &format!("put q {body}\n"));
+    let before = world.broker.memory_bytes();
+    world.ask(alice, &format!("put q {body}\n"));
+    let one_job = world.broker.memory_bytes() - before;
+    let mut slowed_at = 0;
+    let (refused, refused_at) = loop {
+        let used = world.broker.memory_bytes();
         let heard = world.ask(alice, &format!("put q {body}\necho behind\n"));
         if heard.is_empty() {
             slow += 1;
             if slow == 1 {
+                slowed_at = used;
                 let bob = world.connect(PLAIN);
                 assert_eq!(world.ask(bob, "echo free\nwait other 60000\n"), "free\n");
                 world.ask(alice, "put other x\n");
@@ -244,10 +253,14 @@ fn above_four_fifths_of_the_memory_enqueues_are_slowed_and_above_95_percent_refu
             let heard = world.hear(alice);
             assert!(heard.starts_with("put ") && heard.contains("\nbehind\n"), "{heard}");
         } else if !heard.starts_with("put ") {
-            break heard;
+            break (heard, used);
         }
     };
     assert!(slow > 0);
+    for (used, percent) in [(slowed_at, 80), (refused_at, 95)] {
+        let threshold = MEMORY / 100 * percent;
+        assert!(used.abs_diff(threshold) <= one_job, "{used} bytes, not {threshold}, and a job takes {one_job}");
+    }
     assert_eq!(refused, "OutOfMemory\nbehind\n");
     let freed: String = (1..=600).map(|number| format!("rm {number}\n")).collect();
     world.ask(alice, &freed);
