@@ -1,4 +1,5 @@
-//! The limits that only the real process can show: what it takes of the machine's memory, whatever clients do.
+//! The limits that only the real process can show: what it takes of the machine's memory, whatever clients do; and some that
+//! take many commands to meet at their usual values.
 
 mod support;
 
@@ -12,6 +13,8 @@ const GOQUEUE: usize = 0;
 const TAKEANUMBER: usize = 1;
 const WORKQ: usize = 2;
 const JOBCENTRE: usize = 3;
+/// Where a test listens for it as well.
+const MASENKO: usize = 4;
 
 fn start(more: &[&str]) -> Server {
     let listen = ["goqueue", "takeanumber", "workq", "jobcentre"].map(|name| format!("{name}://127.0.0.1:0"));
@@ -57,6 +60,51 @@ fn a_length_of_four_gib_that_is_only_claimed_costs_nothing() {
         assert_eq!(client.stream.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "nothing was refused");
     }
     drop(clients);
+    server.stop();
+}
+
+#[test]
+fn one_client_holds_ten_thousand_jobs_and_no_more() {
+    const HELD: usize = 10_000;
+    let server = start(&[]);
+    let mut client = connect(&server, JOBCENTRE);
+    let mut ask_often = |request: &str, times: usize, begins: &str| {
+        // A few at a time, so that neither side waits for the other to read.
+        for sent in (0..times).step_by(500) {
+            let count = (times - sent).min(500);
+            client.send(&request.repeat(count));
+            for _ in 0..count {
+                let line = client.line();
+                assert!(line.starts_with(begins), "after {sent}: {line}");
+            }
+        }
+    };
+    let get = "{\"request\":\"get\",\"queues\":[\"q\"]}\n";
+    ask_often("{\"request\":\"put\",\"queue\":\"q\",\"job\":{},\"pri\":1}\n", HELD + 1, "{\"status\":\"ok\"");
+    ask_often(get, HELD, "{\"status\":\"ok\"");
+    ask_often(get, 1, "{\"status\":\"error\",\"error\":\"You are working on 10000 jobs already.\"}");
+    ask_often("{\"request\":\"delete\",\"id\":1}\n", 1, "{\"status\":\"ok\"");
+    ask_often(get, 1, "{\"status\":\"ok\"");
+    ask_often(get, 1, "{\"status\":\"error\"");
+    server.stop();
+}
+
+#[test]
+fn a_lease_names_a_thousand_queues_and_a_transaction_has_payloads_of_16_mib() {
+    let server = start(&["--listen", "masenko://127.0.0.1:0"]);
+    let mut client = connect(&server, WORKQ);
+    client.send(&format!("lease{} 0\r\n", " q".repeat(1_000)));
+    client.expect("-TIMEOUT\r\n");
+    let mut client = connect(&server, MASENKO);
+    // A payload of this length has two quotes as well.
+    let transaction = |payload_bytes: usize| {
+        let push = |bytes| format!("PUSH {{\"name\":\"n\",\"payload\":\"{}\"}}\n", "x".repeat(bytes - 2));
+        format!("ATOMIC\n{}{}DONE\n", push(8 * MIB), push(payload_bytes - 8 * MIB))
+    };
+    client.send(&transaction(16 * MIB + 1));
+    client.expect("ERR {\"msg\":\"transaction has payloads of more than 16777216 bytes\"}\n");
+    client.send(&transaction(16 * MIB));
+    assert!(client.line().starts_with("OK {\"ids\":["));
     server.stop();
 }
 
