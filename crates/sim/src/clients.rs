@@ -92,6 +92,29 @@ pub enum Ask {
     Count(&'static str),
     /// What has become of the job of this UUID?
     Inspect(String),
+    /// What is the result of the job of this UUID? Waits until there is one.
+    Result {
+        /// The job.
+        uuid: String,
+        /// For how long to wait for it.
+        wait_ms: u64,
+    },
+    /// Which jobs are in a queue, in the order in which they would be taken?
+    List {
+        /// The queue.
+        queue: &'static str,
+        /// Whether those that wait for a date are meant, not those that are ready.
+        delayed: bool,
+        /// How many are passed over.
+        offset: usize,
+    },
+    /// Is anyone there?
+    Greet,
+    /// That was all: politely, or without waiting for an answer.
+    Leave {
+        /// Whether it wants to hear that this was understood.
+        politely: bool,
+    },
     /// Something that must be refused.
     Nonsense(u32),
 }
@@ -120,6 +143,8 @@ pub enum Heard {
     Job(Fate),
     /// A result came: whether all went well.
     Result(bool),
+    /// These are in a queue, by their bodies.
+    List(Vec<Vec<u8>>),
 }
 
 /// How many jobs are in a queue, as far as the protocol says.
@@ -171,6 +196,9 @@ pub const SPEAKERS: &[Speaker] =
 
 /// For how long whoever has a job run waits for its result, in milliseconds.
 pub const RUN_WAIT_MS: u64 = 5_000;
+
+/// So many jobs are listed at once.
+pub const PAGE: usize = 50;
 
 /// The default lease of the server, in milliseconds.
 pub const DEFAULT_LEASE_MS: u64 = 60_000;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobyard_engine::ClientId;
 
-use crate::clients::{Entry, Put, Speaker};
+use crate::clients::{Entry, Put, Speaker, uuid_of_entry, uuid_of_number};
 use crate::world::Wrong;
 pub use certain::Kept;
 
@@ -98,6 +98,29 @@ struct Lease {
 }
 
 impl Job {
+    /// Its UUID, if anyone knows it.
+    #[must_use]
+    pub fn uuid(&self) -> Option<String> {
+        match self.number {
+            Some(number) => Some(uuid_of_number(number)),
+            None => (self.protocol == "workq").then(|| uuid_of_entry(self.put.entry)),
+        }
+    }
+
+    /// Whether it may be done, or have failed for the last time: someone asked for that.
+    #[must_use]
+    pub fn may_have_result(&self, success: bool) -> bool {
+        self.ends > 0 && (self.was_taken || self.may_be_taken) || !success && self.may_have_failed()
+    }
+
+    /// Whether it must have the result that all went well: nothing but that was ever asked, and it was done.
+    #[must_use]
+    pub fn must_have_result(&self) -> bool {
+        let keeps = self.ended.is_some_and(|(_, keeps)| keeps);
+        let is_kept = self.protocol == "workq" && self.put.lifetime_s.is_none() && !self.put.runs;
+        is_kept && keeps && self.ends == 1 && self.fails == 0
+    }
+
     /// Whether it may be gone by then although nobody asked for it.
     fn is_mortal(&self, at_ms: u64) -> bool {
         self.put.lifetime_s.is_some() && self.expires_ms() <= at_ms || self.may_fail() || self.put.runs
@@ -281,15 +304,10 @@ impl Ledger {
         self.jobs[entry].ended.get_or_insert((when, keeps));
     }
 
-    /// Someone was told that a job is done.
-    ///
-    /// # Errors
-    /// If nobody can have done it.
-    pub fn check_result(&self, entry: Entry) -> Result<(), Wrong> {
-        match &self.jobs[entry] {
-            job if job.ends > 0 && job.was_taken => Ok(()),
-            job => Err(format!("job {entry} has a result, and nobody completed it: {job:?}")),
-        }
+    /// The job of this UUID, if anyone put it.
+    #[must_use]
+    pub fn entry_of_uuid(&self, uuid: &str) -> Option<Entry> {
+        self.jobs.iter().position(|job| job.uuid().as_deref() == Some(uuid))
     }
 
     /// The entry of this body.

@@ -94,6 +94,10 @@ pub(crate) struct Schedule {
     inspected: Vec<(String, Fate)>,
     /// What was said of queues.
     counted: Vec<Counts>,
+    /// What was listed.
+    listed: Vec<Vec<u8>>,
+    /// What was said of results: by UUID, whether all went well.
+    results: Vec<(String, bool)>,
 }
 
 /// The queues that there can be.
@@ -151,6 +155,8 @@ impl Schedule {
             room_wanted_ms: None,
             inspected: Vec::new(),
             counted: Vec::new(),
+            listed: Vec::new(),
+            results: Vec::new(),
         }
     }
 

@@ -28,9 +28,9 @@ fn say(ask: &Ask, _wall_ms: i64) -> Said {
             bytes.extend(put.body.as_bytes());
             Some((bytes, "goqueue ADD"))
         }
-        // 0 would be for ever.
         Ask::Take { queues, wait_ms } if *wait_ms >= 1_000 => {
-            let seconds = u32::try_from(wait_ms / 1_000).ok()?;
+            // 0 is for ever.
+            let seconds = if *wait_ms == u64::MAX { 0 } else { u32::try_from(wait_ms / 1_000).ok()? };
             let bytes = [format!("RESERVE\0{}\0", queues[0]).as_bytes(), &seconds.to_le_bytes()].concat();
             Some((bytes, "goqueue RESERVE"))
         }

@@ -15,6 +15,8 @@ pub const SPEAKER: Speaker = Speaker {
         "masenko NACK",
         "masenko ATOMIC",
         "masenko INFO",
+        "masenko PING",
+        "masenko QUIT",
         "masenko nonsense",
     ],
     say,
@@ -65,6 +67,8 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         Ask::Complete(held) => (format!("ACK {{\"id\":{}}}\n", held.id), "masenko ACK"),
         Ask::Fail(held) => (format!("NACK {{\"id\":{}}}\n", held.id), "masenko NACK"),
         Ask::Count(_) => ("INFO\n".to_owned(), "masenko INFO"),
+        Ask::Greet => ("PING\n".to_owned(), "masenko PING"),
+        Ask::Leave { .. } => ("QUIT\n".to_owned(), "masenko QUIT"),
         Ask::Nonsense(kind) => {
             let text = ["DANCE\n", "PUSH {\n", "ACK {\"id\":0}\n", "ACK {\"id\":99999999}\n", "PUSH {\"name\":\"\"}\n"];
             (text[*kind as usize % text.len()].to_owned(), "masenko nonsense")
@@ -93,7 +97,8 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
                 let body = object_after(&words, "\"payload\":");
                 id.zip(body).map(|(id, body)| Heard::Took { id: id.to_string(), body: body.as_bytes().to_vec() })
             }
-            Ask::Complete(_) | Ask::Fail(_) => (words == "OK {}").then_some(Heard::Done),
+            Ask::Complete(_) | Ask::Fail(_) | Ask::Leave { .. } => (words == "OK {}").then_some(Heard::Done),
+            Ask::Greet => (words == "PONG {}").then_some(Heard::Done),
             Ask::Count(queue) => words.starts_with("OK {\"queues\":").then(|| Heard::Count(counts(&words, queue))),
             _ => None,
         }

@@ -14,6 +14,9 @@ pub const SPEAKER: Speaker = Speaker {
         "takeanumber DONE",
         "takeanumber RETRY",
         "takeanumber LEN",
+        "takeanumber PING",
+        "takeanumber QUIT",
+        "takeanumber CLOSE",
         "takeanumber nonsense",
     ],
     say,
@@ -33,6 +36,9 @@ fn say(ask: &Ask, _wall_ms: i64) -> Said {
         Ask::Complete(held) => (format!("DONE {} {}\r\n", held.queue, held.id), "takeanumber DONE"),
         Ask::Fail(held) => (format!("RETRY {} {}\r\n", held.queue, held.id), "takeanumber RETRY"),
         Ask::Count(queue) => (format!("LEN {queue}\r\n"), "takeanumber LEN"),
+        Ask::Greet => ("*1\r\n$4\r\nPING\r\n".to_owned(), "takeanumber PING"),
+        Ask::Leave { politely: true } => ("*1\r\n$4\r\nQUIT\r\n".to_owned(), "takeanumber QUIT"),
+        Ask::Leave { politely: false } => ("CLOSE\r\n".to_owned(), "takeanumber CLOSE"),
         Ask::Nonsense(kind) => {
             let text = ["FOO\r\n", "ADD q\r\n", "ADD q x y\r\n", "DONE a nothing\r\n", "RETRY a nothing\r\n", "\r\n"];
             (text[*kind as usize % text.len()].to_owned(), "takeanumber nonsense")
@@ -55,7 +61,8 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
             Some(number) => Heard::Put(vec![number]),
             None => return unexpected(line),
         },
-        (Some((b'+', b"OK")), Ask::Complete(_) | Ask::Fail(_)) => Heard::Done,
+        (Some((b'+', b"OK")), Ask::Complete(_) | Ask::Fail(_) | Ask::Leave { .. }) => Heard::Done,
+        (Some((b'+', b"PONG")), Ask::Greet) => Heard::Done,
         (Some((b'+', job)), Ask::Take { .. }) if job.len() > 37 => {
             Heard::Took { id: text(&job[..36]), body: job[37..].to_vec() }
         }

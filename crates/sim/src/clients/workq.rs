@@ -1,7 +1,7 @@
 //! workq, as a client speaks it.
 
 use super::{
-    Answer, Ask, Counts, DEFAULT_LEASE_MS, Entry, Heard, RUN_WAIT_MS, Said, Speaker, date, line, text, unexpected,
+    Answer, Ask, Counts, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line, text, unexpected,
     uuid_of_entry,
 };
 
@@ -21,6 +21,10 @@ pub const SPEAKER: Speaker = Speaker {
         "workq delete",
         "workq inspect queue",
         "workq inspect job",
+        "workq inspect jobs",
+        "workq inspect scheduled-jobs",
+        "workq inspect server",
+        "workq result",
         "workq nonsense",
     ],
     say,
@@ -64,6 +68,14 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         Ask::Remove(held) => (format!("delete {}\r\n", held.id), "workq delete"),
         Ask::Count(queue) => (format!("inspect queue {queue}\r\n"), "workq inspect queue"),
         Ask::Inspect(uuid) => (format!("inspect job {uuid}\r\n"), "workq inspect job"),
+        Ask::Result { uuid, wait_ms } => (format!("result {uuid} {wait_ms}\r\n"), "workq result"),
+        Ask::List { queue, delayed: false, offset } => {
+            (format!("inspect jobs {queue} {offset} {PAGE}\r\n"), "workq inspect jobs")
+        }
+        Ask::List { queue, delayed: true, offset } => {
+            (format!("inspect scheduled-jobs {queue} {offset} {PAGE}\r\n"), "workq inspect scheduled-jobs")
+        }
+        Ask::Greet => ("inspect server\r\n".to_owned(), "workq inspect server"),
         Ask::Nonsense(kind) => {
             let text = ["dance\r\n", "add x\r\n", "delete x\r\n", "lease q x\r\n", "inspect queue never-made\r\n"];
             (text[*kind as usize % text.len()].to_owned(), "workq nonsense")
@@ -86,7 +98,10 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         return Ok(Some((used, Heard::Refused(first))));
     }
     match ask {
-        Ask::Put(put) if put.runs => result(put.entry, rest, used),
+        Ask::Put(put) if put.runs => result(&uuid_of_entry(put.entry), rest, used),
+        Ask::Result { uuid, .. } => result(uuid, rest, used),
+        Ask::List { .. } => listed(&first, rest, used),
+        Ask::Greet if first == "+OK 1" => Ok(inspected_lines(rest).map(|(len, _)| (used + len, Heard::Done))),
         Ask::Put(_) if first == "+OK" => Ok(Some((used, Heard::Put(Vec::new())))),
         Ask::Complete(_) | Ask::Fail(_) | Ask::Remove(_) if first == "+OK" => Ok(Some((used, Heard::Done))),
         Ask::Take { .. } if first == "+OK 1" => Ok(taken(rest).map(|(len, heard)| (used + len, heard))),
@@ -101,7 +116,7 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
 }
 
 /// `<id> <0|1> <size>`, and the result: what those who complete or fail a job say, or nothing.
-fn result(entry: Entry, rest: &[u8], used: usize) -> Answer {
+fn result(uuid: &str, rest: &[u8], used: usize) -> Answer {
     let Some((head, len)) = line(rest) else { return Ok(None) };
     let head = text(head);
     let words: Vec<_> = head.split(' ').collect();
@@ -112,7 +127,7 @@ fn result(entry: Entry, rest: &[u8], used: usize) -> Answer {
         return Ok(None);
     }
     let said = if success == "1" { GOOD } else { BAD };
-    if id != uuid_of_entry(entry) || !result.is_empty() && result != said.as_bytes() {
+    if id != uuid || !result.is_empty() && result != said.as_bytes() {
         return unexpected(rest);
     }
     Ok(Some((used + len + size + 2, Heard::Result(success == "1"))))
@@ -143,10 +158,31 @@ fn lines(mut rest: &[u8], count: usize) -> Option<(Vec<String>, usize)> {
 
 /// `<id> 12`, and so many lines of a key and its value. No body holds an end of line.
 fn inspected(rest: &[u8]) -> Option<(usize, Heard)> {
+    let (len, lines) = inspected_lines(rest)?;
+    let state = value(&lines, "state ").parse().ok()?;
+    Some((len, Heard::Job(Some((state, value(&lines, "payload ").as_bytes().to_vec())))))
+}
+
+/// A name and a number, and so many lines; what they take.
+fn inspected_lines(rest: &[u8]) -> Option<(usize, Vec<String>)> {
     let (head, len) = line(rest)?;
     let count: usize = text(head).rsplit(' ').next()?.parse().ok()?;
     let (lines, more) = lines(&rest[len..], count)?;
-    let value = |key: &str| lines.iter().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
-    let state = value("state ").parse().ok()?;
-    Some((len + more, Heard::Job(Some((state, value("payload ").as_bytes().to_vec())))))
+    Some((len + more, lines))
+}
+
+fn value<'a>(lines: &'a [String], key: &str) -> &'a str {
+    lines.iter().find_map(|line| line.strip_prefix(key)).unwrap_or_default()
+}
+
+/// `+OK <count>`, and so many jobs.
+fn listed(first: &str, mut rest: &[u8], mut used: usize) -> Answer {
+    let count: usize = first.strip_prefix("+OK ").and_then(|count| count.parse().ok()).ok_or(first)?;
+    let mut bodies = Vec::new();
+    for _ in 0..count {
+        let Some((len, lines)) = inspected_lines(rest) else { return Ok(None) };
+        bodies.push(value(&lines, "payload ").as_bytes().to_vec());
+        (rest, used) = (&rest[len..], used + len);
+    }
+    Ok(Some((used, Heard::List(bodies))))
 }

@@ -389,9 +389,16 @@ fn what_may_be_in_a_queue_was_asked_for_and_not_refused_or_ended() {
 #[test]
 fn a_result_needs_someone_who_gave_it() {
     let mut ledger = one("workq");
-    ledger.check_result(0).expect_err("nobody had it");
+    assert!(!ledger.jobs[0].may_have_result(true), "nobody had it");
     holds(&mut ledger, A, "workq", 2);
-    ledger.check_result(0).expect_err("nobody completed it");
+    assert!(!ledger.jobs[0].may_have_result(true), "nobody completed it");
     ledger.end_asked(0);
-    ledger.check_result(0).expect("someone may have");
+    assert!(ledger.jobs[0].may_have_result(true));
+    assert!(!ledger.jobs[0].must_have_result(), "nobody was told");
+    ledger.ended(0, true, at(3));
+    assert!(ledger.jobs[0].must_have_result());
+    ledger.end_asked(0);
+    assert!(!ledger.jobs[0].must_have_result(), "someone may have removed it");
+    assert_eq!(ledger.entry_of_uuid(&uuid_of_number(0)), Some(0));
+    assert_eq!(ledger.entry_of_uuid(&uuid_of_number(1)), None);
 }

@@ -6,7 +6,7 @@ use jobyard_engine::ClientId;
 
 use super::person::Person;
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Counts, Entry, SPEAKERS, uuid_of_entry, uuid_of_number};
+use crate::clients::{Ask, Counts, Entry, PAGE, SPEAKERS};
 use crate::disk::Crash;
 use crate::ledger::{DAY_MS, Group, Kept, Ledger};
 use crate::world::{Manners, Parting, Wrong};
@@ -80,11 +80,16 @@ impl Schedule {
         let index = self.visitor("workq");
         for entry in 0..self.ledger.jobs.len() {
             let job = &self.ledger.jobs[entry];
-            let uuid = match job.number {
-                Some(number) => uuid_of_number(number),
-                None if job.protocol == "workq" => uuid_of_entry(entry),
-                None => continue,
-            };
+            let Some(uuid) = job.uuid() else { continue };
+            let must_have_result = job.must_have_result();
+            if must_have_result {
+                self.results.clear();
+                self.ask_now(index, Ask::Result { uuid: uuid.clone(), wait_ms: 0 })?;
+                if self.results != [(uuid.clone(), true)] {
+                    return Err(format!("the result of job {entry} was lost: {:?}", self.ledger.jobs[entry]));
+                }
+                self.count("audit: a result is there", 1);
+            }
             self.inspected.clear();
             self.ask_now(index, Ask::Inspect(uuid))?;
             let Some((_, found)) = self.inspected.pop() else { return Err("an inspection was refused".to_owned()) };
@@ -136,11 +141,17 @@ impl Schedule {
             let now = self.now();
             let owed: Vec<Entry> = self.ledger.all_ready(queue, now.turn, now.at_ms, Kept::UntilThen).collect();
             let said = self.counts_of(counting, queue)?;
+            let listed = self.list(counting[0], queue, said.iter().find_map(|counts| counts.ready))?;
             let taker = self.visitor("jobcentre");
             let mut taken = 0;
             while self.takes_one(taker, queue)? {
                 taken += 1;
             }
+            let is_listed_rightly = self.people[taker].holds_in_order(&listed);
+            if !listed.is_empty() && !is_listed_rightly {
+                return Err(format!("'{queue}' was said to have {listed:?} ready, in this order"));
+            }
+            self.count("audit: a queue is listed rightly", u64::from(listed.len() > 1));
             let said_then = self.counts_of(counting, queue)?;
             // Where memory is full, nothing is listed.
             let is_listed = [&said, &said_then].iter().all(|said| said.iter().any(|counts| counts.leased.is_some()));
@@ -157,6 +168,15 @@ impl Schedule {
             self.goes(taker.client)?;
         }
         Ok(())
+    }
+
+    /// All that is ready in a queue, of which so many are said to be.
+    fn list(&mut self, index: usize, queue: &'static str, ready: Option<usize>) -> Result<Vec<Entry>, Wrong> {
+        self.listed.clear();
+        for offset in (0..ready.unwrap_or(0)).step_by(PAGE) {
+            self.ask_now(index, Ask::List { queue, delayed: false, offset })?;
+        }
+        self.listed.iter().map(|body| self.ledger.entry_of(body)).collect()
     }
 
     fn counts_of(&mut self, counting: [usize; 3], queue: &'static str) -> Result<Vec<Counts>, Wrong> {

@@ -49,7 +49,7 @@ pub const FAULTS: &[&str] = &[
 /// Which of them a schedule has.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    clients: bool,
+    pub clients: bool,
     kills: bool,
     /// What was told is synced, so that the power may fail.
     synced: bool,

@@ -4,7 +4,7 @@ use jobyard_protocols::PROTOCOLS;
 
 use super::person::{Pending, Person};
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Entry, Heard, Held, Put, SPEAKERS, Speaker};
+use crate::clients::{Ask, Entry, Heard, Held, Put, SPEAKERS, Speaker, uuid_of_entry};
 use crate::ledger::{Group, Taker, When};
 use crate::world::{Chunk, Manners, Parting, Wrong};
 
@@ -52,7 +52,7 @@ impl Schedule {
             0..8 => Ask::Put(self.job(self.ledger.next_entry())),
             8 => self.group(index),
             9..14 => self.take(index),
-            14 => Ask::Count(QUEUES[self.below(QUEUES.len())]),
+            14 => self.look(index),
             15 if self.people[index].known => Ask::Nonsense(u32::try_from(self.below(60)).unwrap_or(0)),
             _ if holds > 0 => {
                 let which = self.below(holds);
@@ -66,6 +66,24 @@ impl Schedule {
             }
             _ => self.take(index),
         }
+    }
+
+    /// Something that changes nothing, if the protocol has it.
+    fn look(&mut self, index: usize) -> Ask {
+        let queue = QUEUES[self.below(QUEUES.len())];
+        match (self.people[index].speaker.protocol, self.below(8)) {
+            ("workq", 0..3) => self.ask_for_result(),
+            ("workq", 3 | 4) => Ask::List { queue, delayed: self.coin(), offset: self.below(4) },
+            ("masenko" | "takeanumber", 0) if self.faults.clients => Ask::Leave { politely: self.coin() },
+            ("workq" | "masenko" | "takeanumber", 5) => Ask::Greet,
+            _ => Ask::Count(queue),
+        }
+    }
+
+    fn ask_for_result(&mut self) -> Ask {
+        let entry = self.below(self.ledger.next_entry().max(1));
+        let uuid = self.ledger.jobs.get(entry).and_then(|job| job.uuid()).unwrap_or_else(|| uuid_of_entry(entry));
+        Ask::Result { uuid, wait_ms: WAITS_MS[self.below(WAITS_MS.len())] }
     }
 
     fn queue(&mut self) -> &'static str {
@@ -84,6 +102,7 @@ impl Schedule {
             }
         }
         let wait_ms = match speaker.protocol {
+            "goqueue" if self.one_in(6) => u64::MAX,
             "goqueue" => 1_000 + 1_000 * self.below(3) as u64,
             "jobcentre" if self.one_in(3) => u64::MAX,
             "jobcentre" | "takeanumber" => 0,
@@ -159,8 +178,15 @@ impl Schedule {
         let person = &mut self.people[index];
         person.known = true;
         person.sent.push(now);
-        person.pending.push_back(Pending { ask, label, asked: now, heard_at_ms: None, sure });
         let client = person.client;
+        if let Ask::Leave { politely } = ask {
+            (person.gone, person.heard_ms) = (true, now.at_ms);
+            self.ledger.client_gone(client);
+            if !politely && label.ends_with("CLOSE") {
+                return self.world.send(client, &bytes);
+            }
+        }
+        self.people[index].pending.push_back(Pending { ask, label, asked: now, heard_at_ms: None, sure });
         self.world.send(client, &bytes);
     }
 
@@ -177,7 +203,7 @@ impl Schedule {
             Ask::Complete(held) | Ask::Remove(held) => self.ledger.end_asked(held.entry),
             Ask::Fail(held) => self.ledger.fail_asked(held.entry),
             Ask::Release(held) => self.ledger.release_asked(held.entry),
-            Ask::Take { .. } | Ask::Count(_) | Ask::Inspect(_) | Ask::Nonsense(_) => {}
+            _ => {}
         }
     }
 
@@ -251,6 +277,15 @@ impl Schedule {
             (Ask::Take { queues, wait_ms }, Heard::Nothing) => {
                 self.check_nothing(index, queues, *wait_ms, *asked, when)?;
             }
+            (Ask::Result { wait_ms, .. }, Heard::Nothing) => self.check_nothing(index, &[], *wait_ms, *asked, when)?,
+            (Ask::Result { uuid, .. }, Heard::Result(success)) => {
+                self.check_result(uuid, success)?;
+                self.results.push((uuid.clone(), success));
+            }
+            (Ask::List { queue, .. }, Heard::List(bodies)) => {
+                self.check_list(queue, &bodies, *asked, when)?;
+                self.listed.extend(bodies);
+            }
             (Ask::Take { queues, .. }, Heard::Took { id, body }) => {
                 self.forget_silent(when);
                 let who = &self.people[index];
@@ -301,7 +336,7 @@ impl Schedule {
                 self.counted.push(counts);
             }
             (Ask::Put(put), Heard::Nothing) => self.check_given_up(index, put, *asked, when)?,
-            (Ask::Put(put), Heard::Result(true)) => self.ledger.check_result(put.entry)?,
+            (Ask::Put(put), Heard::Result(success)) => self.check_result(&uuid_of_entry(put.entry), success)?,
             _ => {}
         }
         Ok(())
@@ -421,6 +456,7 @@ fn kind_of(heard: &Heard) -> &'static str {
         Heard::Count(_) => "a count",
         Heard::Job(Some(_)) => "a job's state",
         Heard::Job(None) => "no such job",
+        Heard::List(_) => "a list",
         Heard::Result(true) => "a result",
         Heard::Result(false) => "a failure",
     }

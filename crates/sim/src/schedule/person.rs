@@ -90,6 +90,7 @@ impl Person {
                 let until_ms = (*wait_ms != u64::MAX).then(|| since_ms + wait_ms + SLACK_MS);
                 Some((queues.clone(), until_ms))
             }
+            Ask::Result { wait_ms, .. } => Some((Vec::new(), Some(since_ms + wait_ms + SLACK_MS))),
             // If nobody takes it.
             Ask::Put(put) if put.runs => Some((Vec::new(), Some(since_ms + RUN_WAIT_MS + SLACK_MS))),
             _ => Some((Vec::new(), Some(since_ms + SLACK_MS))),
@@ -149,6 +150,11 @@ impl Person {
     /// Whether it was given this job, and has not let go of it.
     pub fn has(&self, entry: Entry) -> bool {
         self.holds.iter().any(|held| held.entry == entry)
+    }
+
+    /// Whether it was given these jobs and no others, in this order.
+    pub fn holds_in_order(&self, entries: &[Entry]) -> bool {
+        self.holds.iter().map(|held| held.entry).eq(entries.iter().copied())
     }
 
     /// The job that it was given last.

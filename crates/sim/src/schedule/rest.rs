@@ -1,6 +1,8 @@
 //! What must hold when all is at rest, and of what clients hear: of those who wait, who are told that there is nothing, who are
 //! refused, who are silent, and who have gone; and of the server's memory.
 
+use std::collections::BTreeSet;
+
 use jobyard_engine::Limits;
 
 use super::Schedule;
@@ -132,6 +134,33 @@ impl Schedule {
             return Err(format!("{who:?} was told of {said} jobs in '{queue}', and there are at least {least}"));
         }
         self.count("checked: a count can be right", u64::from(least > 0));
+        Ok(())
+    }
+
+    /// Someone was told the result of a job.
+    pub(super) fn check_result(&mut self, uuid: &str, success: bool) -> Result<(), Wrong> {
+        let job = self.ledger.entry_of_uuid(uuid).map(|entry| &self.ledger.jobs[entry]);
+        if job.is_none_or(|job| !job.may_have_result(success)) {
+            return Err(format!("{uuid} has a result ({success}), and nobody gave it: {job:?}"));
+        }
+        self.count("checked: someone gave that result", 1);
+        Ok(())
+    }
+
+    /// Someone was told which jobs are in a queue: each may be there, and is named once.
+    pub(super) fn check_list(&mut self, queue: &str, bodies: &[Vec<u8>], asked: When, when: When) -> Result<(), Wrong> {
+        let mut seen = BTreeSet::new();
+        for body in bodies {
+            let entry = self.ledger.entry_of(body)?;
+            let may_be_there = self.ledger.may_be_in(queue, asked, when).any(|job| job.put.entry == entry);
+            if !may_be_there || !seen.insert(entry) {
+                let job = &self.ledger.jobs[entry];
+                return Err(format!(
+                    "job {entry} was listed as one of '{queue}', and cannot be, or was before: {job:?}"
+                ));
+            }
+        }
+        self.count("checked: a list can be right", u64::from(bodies.len() > 1));
         Ok(())
     }
 
