@@ -72,9 +72,13 @@ impl<L: Log + Send + 'static> ThreadLog<L> {
 
     /// The log is back: what was put off is done.
     fn take_back(&mut self, returned: Return<L>) -> Completion {
-        let Return { mut log, completion, payload } = returned;
+        let Return { mut log, mut completion, payload } = returned;
         if let Place::Away(away) = &mut self.place {
             away.come_back(log.as_mut());
+        }
+        // What was put off may have failed. To a log in trouble nothing is submitted, so it must be known now.
+        if log.trouble().is_some() {
+            completion = Completion::Unknown;
         }
         self.place = Place::Here(log);
         self.buffer = payload;

@@ -15,9 +15,16 @@ struct Gated {
     /// Opened for one batch by each word; if there will be none, whoever waits panics.
     gate: Receiver<()>,
     calls: Calls,
+    /// Whether it cannot let go of anything, and what came of that.
+    keeps: bool,
+    trouble: Option<String>,
 }
 
 impl Gated {
+    fn new(log: MemoryLog, gate: Receiver<()>, calls: Calls) -> Self {
+        Gated { log, gate, calls, keeps: false, trouble: None }
+    }
+
     fn note(&self, call: String) {
         self.calls.lock().unwrap().push(call);
     }
@@ -49,7 +56,11 @@ impl Log for Gated {
 
     fn truncate_before(&mut self, position: Position) {
         self.note(format!("truncate {position}"));
-        self.log.truncate_before(position);
+        if self.keeps {
+            self.trouble = Some("could not let go".to_owned());
+        } else {
+            self.log.truncate_before(position);
+        }
     }
 
     fn extent(&self) -> Extent {
@@ -68,6 +79,10 @@ impl Log for Gated {
     fn shortage(&self) -> Option<String> {
         Some("no room".to_owned())
     }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.clone()
+    }
 }
 
 /// A log with a thread, claimed, and the test's side of it.
@@ -85,10 +100,14 @@ impl Bench {
     }
 
     fn over(log: MemoryLog) -> Self {
+        Self::of(|gate, calls| Gated::new(log, gate, calls))
+    }
+
+    fn of(gated: impl FnOnce(Receiver<()>, Calls) -> Gated) -> Self {
         let (gate, opened) = channel();
         let (wake, woken) = channel();
         let calls = Calls::default();
-        let gated = Gated { log, gate: opened, calls: Arc::clone(&calls) };
+        let gated = gated(opened, Arc::clone(&calls));
         // The last wake comes when the test may be over.
         let mut log = ThreadLog::new(gated, move || wake.send(()).unwrap_or(())).unwrap();
         let epoch = log.claim(0).unwrap().epoch;
@@ -187,6 +206,17 @@ fn what_is_asked_while_it_is_away_is_done_when_it_is_back() {
 }
 
 #[test]
+fn if_what_was_put_off_fails_nothing_more_is_said_to_be_durable() {
+    let mut bench = Bench::of(|gate, calls| Gated { keeps: true, ..Gated::new(MemoryLog::new(1, 0), gate, calls) });
+    bench.submit(1, b"x");
+    bench.log.truncate_before(1);
+    bench.open();
+    bench.woken.recv().unwrap();
+    assert_eq!(bench.log.completed(), Some(Completion::Unknown));
+    assert_eq!(bench.log.trouble().as_deref(), Some("could not let go"));
+}
+
+#[test]
 fn closing_and_dropping_wait_for_it() {
     let mut bench = Bench::new();
     bench.submit(1, b"x");
@@ -224,7 +254,7 @@ fn a_thread_that_panics_is_trouble() {
 #[test]
 fn a_loop_that_waits_for_sockets_is_woken_if_the_thread_panics() {
     let (gate, opened) = channel();
-    let mut inner = Gated { log: MemoryLog::new(0, 0), gate: opened, calls: Calls::default() };
+    let mut inner = Gated::new(MemoryLog::new(0, 0), opened, Calls::default());
     let epoch = inner.claim(0).unwrap().epoch;
     let mut poll = mio::Poll::new().unwrap();
     let waker = mio::Waker::new(poll.registry(), mio::Token(1)).unwrap();
