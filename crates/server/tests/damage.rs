@@ -192,6 +192,52 @@ fn a_missing_segment_is_refused_and_the_rest_can_be_salvaged() {
 }
 
 #[test]
+fn segments_that_exchanged_their_names_are_refused_and_the_rest_can_be_salvaged() {
+    // Two closed ones, and a closed one and the newest.
+    for newest in [false, true] {
+        let directory = Directory::new();
+        let data = killed(&directory);
+        let segments = segments(&data);
+        let (one, other) = (&segments[0], if newest { segments.last().unwrap() } else { &segments[1] });
+        let aside = data.join("aside");
+        fs::rename(one, &aside).unwrap();
+        fs::rename(other, one).unwrap();
+        fs::rename(&aside, other).unwrap();
+        let number = name(other).trim_start_matches('0').trim_end_matches(".log");
+        check_refused_at_once(&data, &[name(one), &format!("has the header of segment {number}"), "--salvage"]);
+        // What comes too late in the order of names is not read.
+        check_salvaged(&data, 70);
+    }
+}
+
+#[test]
+fn a_segment_of_another_log_is_refused_and_the_rest_can_be_salvaged() {
+    for newest in [false, true] {
+        let (directory, elsewhere) = (Directory::new(), Directory::new());
+        let (data, other) = (killed(&directory), killed(&elsewhere));
+        let which = if newest { segments(&data).len() - 1 } else { 1 };
+        let (ours, theirs) = (&segments(&data)[which], &segments(&other)[which]);
+        assert_eq!(name(ours), name(theirs));
+        fs::copy(theirs, ours).unwrap();
+        check_refused_at_once(&data, &[name(ours), "belongs to another log", "--salvage"]);
+        check_salvaged(&data, 70);
+    }
+}
+
+#[test]
+fn batches_of_another_log_are_refused_and_the_rest_can_be_salvaged() {
+    let (directory, elsewhere) = (Directory::new(), Directory::new());
+    let (data, other) = (killed(&directory), killed(&elsewhere));
+    let ours = &segments(&data)[1];
+    let mut bytes = fs::read(&segments(&other)[1]).unwrap();
+    let header = usize::try_from(HEADER).unwrap();
+    bytes[..header].copy_from_slice(&fs::read(ours).unwrap()[..header]);
+    fs::write(ours, bytes).unwrap();
+    check_refused(&data, &[&format!("in {} at byte {HEADER}", name(ours)), "--salvage"]);
+    check_salvaged(&data, 70);
+}
+
+#[test]
 fn a_missing_or_damaged_manifest_is_refused_and_everything_can_be_salvaged() {
     for missing in [true, false] {
         let directory = Directory::new();
