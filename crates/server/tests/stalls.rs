@@ -3,10 +3,11 @@
 
 mod support;
 
+use std::thread;
 use std::time::Duration;
 
 use support::process::stopped;
-use support::{Peer, Server, Signal, until};
+use support::{Directory, Peer, Server, Signal, jobyard, text, until};
 
 /// Longer than any lease and heartbeat here.
 const STALL: Duration = Duration::from_secs(3);
@@ -19,13 +20,39 @@ const GOQUEUE: usize = 1;
 const TAKEANUMBER: usize = 2;
 const MASENKO: usize = 3;
 
-/// A server of these four, where a reservation ends, and a silent client is cut off, after two seconds.
-fn start() -> Server {
+/// Whoever appends to the log, if there is one, the same must hold.
+const COMMITS: [Option<&str>; 3] = [None, Some("loop"), Some("thread")];
+
+/// A server of these four, where a reservation ends, and a silent client is cut off, after two seconds. It keeps its jobs in
+/// this directory, or in memory.
+fn start(data: Option<&Directory>, commit: &str) -> Server {
     let names = ["workq", "goqueue", "takeanumber", "masenko"];
     let options = ["", "", "?lease=2s", "?heartbeat=2s"];
     let addresses: Vec<_> = names.iter().zip(options).map(|(name, o)| format!("{name}://127.0.0.1:0{o}")).collect();
     let arguments: Vec<_> = addresses.iter().flat_map(|address| ["--listen", address]).collect();
-    Server::start(&arguments)
+    match data {
+        None => Server::start(&arguments),
+        Some(directory) => {
+            let kept = ["serve", "--data", text(&directory.0), "--commit", commit];
+            Server::spawn(jobyard().args(kept).args(arguments))
+        }
+    }
+}
+
+/// Checks with a server of each kind, and each of these listeners; all at once, for most of it is waiting.
+fn check_all(listeners: &[usize], check: impl Fn(Server, usize) + Copy + Send) {
+    thread::scope(|scope| {
+        for commit in COMMITS {
+            for &listener in listeners {
+                let name = format!("--commit {commit:?}, listener {listener}");
+                let run = move || {
+                    let directory = commit.map(|_| Directory::new());
+                    check(start(directory.as_ref(), commit.unwrap_or_default()), listener);
+                };
+                thread::Builder::new().name(name).spawn_scoped(scope, run).unwrap();
+            }
+        }
+    });
 }
 
 /// Stops the server, has something done, and lets the server go on when it has stood still for long.
@@ -90,8 +117,7 @@ fn wait_all(heirs: &mut [Peer]) {
 
 #[test]
 fn no_lease_ends_whose_holder_answered_before_the_server_went_on() {
-    for listener in [WORKQ, GOQUEUE, TAKEANUMBER] {
-        let mut server = start();
+    check_all(&[WORKQ, GOQUEUE, TAKEANUMBER], |mut server, listener| {
         let mut heirs = heirs(&server);
         let mut workers: Vec<_> = (0..WORKERS).map(|number| Worker::new(&server, listener, number)).collect();
         wait_all(&mut heirs);
@@ -109,13 +135,12 @@ fn no_lease_ends_whose_holder_answered_before_the_server_went_on() {
         }
         drop((workers, heirs));
         assert_eq!(server.wait().0, Some(0));
-    }
+    });
 }
 
 #[test]
 fn a_lease_whose_holder_was_silent_ends_when_the_server_goes_on() {
-    for listener in [WORKQ, GOQUEUE, TAKEANUMBER] {
-        let mut server = start();
+    check_all(&[WORKQ, GOQUEUE, TAKEANUMBER], |mut server, listener| {
         let mut heirs = heirs(&server);
         let workers: Vec<_> = (0..WORKERS).map(|number| Worker::new(&server, listener, number)).collect();
         wait_all(&mut heirs);
@@ -127,38 +152,39 @@ fn a_lease_whose_holder_was_silent_ends_when_the_server_goes_on() {
         }
         drop((workers, heirs));
         server.stop();
-    }
+    });
 }
 
 #[test]
 fn who_gave_a_sign_of_life_while_the_server_stood_still_is_not_cut_off() {
-    let mut server = start();
-    let clients = (0..WORKERS).map(|number| {
-        let mut client = Peer::connect(server.place(MASENKO));
-        client.send(&format!("PUSH {{\"name\":\"n\",\"queue\":\"q{number}\"}}\n"));
-        client.expect(&format!("OK {{\"id\":{}}}\n", number + 1));
-        client.send(&format!("FETCH {{\"queues\":[\"q{number}\"]}}\n"));
-        client.expect(&format!("OK {{\"id\":{},\"queue\":\"q{number}\",\"name\":\"n\"}}\n", number + 1));
-        client
-    });
-    let mut clients: Vec<_> = clients.collect();
-    let mut silent = Peer::connect(server.place(MASENKO));
-    silent.send("PING\n");
-    silent.expect("PONG {}\n");
-    stall(&mut server, || {
+    check_all(&[MASENKO], |mut server, listener| {
+        let clients = (0..WORKERS).map(|number| {
+            let mut client = Peer::connect(server.place(listener));
+            client.send(&format!("PUSH {{\"name\":\"n\",\"queue\":\"q{number}\"}}\n"));
+            client.expect(&format!("OK {{\"id\":{}}}\n", number + 1));
+            client.send(&format!("FETCH {{\"queues\":[\"q{number}\"]}}\n"));
+            client.expect(&format!("OK {{\"id\":{},\"queue\":\"q{number}\",\"name\":\"n\"}}\n", number + 1));
+            client
+        });
+        let mut clients: Vec<_> = clients.collect();
+        let mut silent = Peer::connect(server.place(listener));
+        silent.send("PING\n");
+        silent.expect("PONG {}\n");
+        stall(&mut server, || {
+            for (number, client) in clients.iter_mut().enumerate() {
+                // Any line is one, also one that makes no sense.
+                client.send(if number % 2 == 0 { "PING\n" } else { "nonsense\n" });
+            }
+        });
         for (number, client) in clients.iter_mut().enumerate() {
-            // Any line is one, also one that makes no sense.
-            client.send(if number % 2 == 0 { "PING\n" } else { "nonsense\n" });
+            assert!(client.line().starts_with(if number % 2 == 0 { "PONG" } else { "ERR" }));
+            client.send(&format!("ACK {{\"id\":{}}}\n", number + 1));
         }
+        for client in &mut clients {
+            client.expect("OK {}\n");
+        }
+        assert_eq!(silent.rest(), "ERR {\"msg\":\"no heartbeat\"}\n");
+        drop(clients);
+        server.stop();
     });
-    for (number, client) in clients.iter_mut().enumerate() {
-        assert!(client.line().starts_with(if number % 2 == 0 { "PONG" } else { "ERR" }));
-        client.send(&format!("ACK {{\"id\":{}}}\n", number + 1));
-    }
-    for client in &mut clients {
-        client.expect("OK {}\n");
-    }
-    assert_eq!(silent.rest(), "ERR {\"msg\":\"no heartbeat\"}\n");
-    drop(clients);
-    server.stop();
 }

@@ -49,7 +49,8 @@ pub fn sockets(server: &Server) -> usize {
 /// What the kernel says of each of its threads.
 fn statuses(server: &Server) -> Vec<String> {
     let threads = fs::read_dir(path(server, "task")).unwrap();
-    threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap()).collect()
+    // One may end meanwhile.
+    threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("status")).ok()).collect()
 }
 
 fn field<'a>(status: &'a str, name: &str) -> &'a str {
