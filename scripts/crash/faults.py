@@ -15,13 +15,16 @@ import time
 import probes
 import rough
 from clients import Gone
-from injection import INJECTIONS, Injection
+from injection import COMMITTING, FATAL, INJECTIONS, Injection
 from server import PATIENCE, SEGMENT_SIZES, NotStarted, Server, look, verify
 
+COMMITS = ["loop", "thread"]
 FAULTS = ["SIGKILL", "SIGKILL while starting", "SIGTERM", "second server", "SIGSTOP", "disk filled"]
 DRAIN_SECONDS = 1
 # What a busy machine may add to any time that the server has for something.
 SLACK_SECONDS = 3
+# Servers that a failing call had to end, and that did, by whose call it was.
+HAD_TO_END = ["had to end: loop's call", "had to end: thread's call"]
 LOAD_SECONDS = 0.8  # at most, before each fault
 START_SECONDS = 0.05  # at most, before a start is killed
 INJECTION_SECONDS = 4  # in which the call that is to fail should be made
@@ -63,6 +66,7 @@ class Chaos:
         self.seed, self.broken = seed, broken
         self.data = disk.path / "data"
         self.life, self.lives, self.processes = None, 0, []
+        self.fatal_plays = 0
         self.segment_size = random.Random(seed).choice(SEGMENT_SIZES)
         # The faults played, each with the number of the life that was there before.
         self.played = []
@@ -95,7 +99,7 @@ class Chaos:
 
     # --- lives
 
-    def options(self, draw, injected):
+    def options(self, draw, injected, commit):
         # On this disk a sync does nothing; how often it is done changes what is written when. What is to fail is done.
         fsync = "always" if injected else draw.choice(["always", "always", "always", "interval=20ms", "never"])
         # Now and then the log is written anew, in longer segments, for which there must be room beside it. In shorter ones,
@@ -103,15 +107,15 @@ class Chaos:
         usage = shutil.disk_usage(self.disk.path)
         if draw.random() < 0.2 and usage.free > usage.used + (8 << 20):
             self.segment_size = draw.choice(SEGMENT_SIZES[SEGMENT_SIZES.index(self.segment_size) :])
-        commit = draw.choice(["loop", "thread"])
+        commit = commit or draw.choice(COMMITS)
         options = ["--data", str(self.data), "--fsync", fsync, "--commit", commit, "--segment-size", self.segment_size]
         # What the ledger takes for granted of leases.
         return [*options, "--drain-timeout", f"{DRAIN_SECONDS}s", "--default-lease", "10m"]
 
-    def start_server(self, draw, before=()):
+    def start_server(self, draw, before=(), commit=None):
         if self.broken:
             self.put_back()
-        options = self.options(draw, injected=bool(before))
+        options = self.options(draw, bool(before), commit)
         self.server = server = Server(self.binary, options, [rough.HEARTBEAT_LISTENER], before, apart=True)
         self.processes = [process for process in self.processes if process.poll() is None]
         self.processes.append(server.process)
@@ -283,40 +287,56 @@ class Chaos:
     def inject(self, kind, draw):
         """Has a call fail. Whether and when it is made is a matter of luck: then it is tried again."""
         draw.choice([self.kill, self.terminate])(draw)
+        commit, was_made = self.commit_for(kind), False
         for _ in range(INJECTION_TRIES):
-            if self.inject_once(kind, draw):
-                self.ledger.count(kind)
-                return
-            self.ledger.count("calls never made")
+            failed = self.inject_once(kind, draw, commit).failed()
+            if not failed:
+                self.ledger.count("calls never made")
+                continue
+            was_made = True
+            # During a start it is the main thread that writes.
+            if commit != "thread" or any(call.name_of_thread == COMMITTING for call in failed):
+                break
+        if was_made:
+            self.ledger.count(kind)
 
-    def inject_once(self, kind, draw):
-        """Runs the server until the call fails, and as long as it can go on after that. Whether the call was made."""
+    def commit_for(self, kind):
+        """Who appends to the log while calls fail, if that is not drawn. What must end the server is tried with each in
+        turn, so that even a short run has both."""
+        if kind not in FATAL:
+            return None
+        self.fatal_plays += 1
+        return COMMITS[(self.seed + self.fatal_plays) % len(COMMITS)]
+
+    def inject_once(self, kind, draw, commit):
+        """Runs the server until the call fails, and as long as it can go on after that. Returns what was to fail."""
         # So that files are made ahead of need from the start, which is a part of what may fail.
         for spare in self.data.glob("spare-*.log"):
             spare.unlink()
         injection = Injection(kind, draw, str(self.work / "trace"))
         self.played[-1] += f", {injection.text}"
-        server = self.start_server(draw, injection.before)
+        server = self.start_server(draw, injection.before, commit)
         try:
             life = Life(server, server.places())
         except NotStarted:
             self.check_injected(injection, server, server.wait(), "did not start")
-            return True
+            return injection
         life.ending.set()
         self.load(life, has_reserve=False)
         deadline = time.monotonic() + INJECTION_SECONDS
         while not self.exited(0.05) and not injection.hits() and time.monotonic() < deadline:
             pass
-        if self.exited(END_SECONDS if injection.is_fatal(life.pid()) else draw.random() * LOAD_SECONDS):
-            self.life = None
-            code = server.wait()
-            life.join()
-            self.check_injected(injection, server, code, "ended by themselves")
-        elif injection.is_fatal(life.pid()):
+        ended = self.exited(0 if injection.fatal() else draw.random() * LOAD_SECONDS)
+        if not ended and injection.fatal() and not self.exited(END_SECONDS):
             raise SystemExit(f"{injection.text}: the server goes on after {injection.hits()}")
+        # One that has not ended so far may do so before it is killed.
+        _, code, _ = self.end(signal.SIGKILL)
+        if code == -signal.SIGKILL:
+            self.ledger.count("ended by SIGKILL")
+            verify(self.binary, str(self.data), self.ledger)
         else:
-            self.killed()
-        return bool(injection.hits())
+            self.check_injected(injection, server, code, "ended by themselves")
+        return injection
 
     def check_injected(self, injection, server, code, how):
         """A server that ended by itself says why, and said nothing else once it could not keep its word."""
@@ -329,6 +349,8 @@ class Chaos:
         hits = injection.hits()
         if not hits or code <= 0 or code == 101 or "error" not in server.said():
             raise SystemExit(f"{injection.text}: after {hits} the server ended with {code}:\n{server.said()}")
+        if fatal := injection.fatal():
+            self.ledger.count(HAD_TO_END[fatal.name_of_thread == COMMITTING])
         if said := injection.said_after(server.process.pid):
             self.ledger.say_wrong("said too much", f"{injection.text}: {said} answers after {hits}")
         verify(self.binary, str(self.data), self.ledger)

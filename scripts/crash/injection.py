@@ -4,6 +4,7 @@ import contextlib
 import pathlib
 import re
 import shutil
+import typing
 
 # The kind of fault; the calls; what becomes of them; the first and the last call of a thread that may fail. strace
 # counts the calls of each thread for itself, and those before the program's own are not meant. A write of nothing is
@@ -19,10 +20,38 @@ INJECTIONS = {
     "fsync fails": ("fsync", ERRORS, 1, 4),
     "read fails": ("pread64", ["error=EIO"], 3, 12),
 }
+# Of these nearly every one hits whoever appends to the log, and must end the server.
+FATAL = ["sync fails", "write fails", "write of nothing"]
 ANSWERS = {"sendto", "sendmsg", "writev"}
-# After these the server may not go on, if it was a segment that was written. For a manifest it may find room on a full
-# disk by giving up a spare; files that a thread makes ahead of need can wait; who uses the directory is not needed.
-FATAL = {"pwrite64", "fdatasync"}
+# How who answers waits, and how another thread tells it that there is something to know.
+WAITS, TELLS = {"epoll_wait", "epoll_pwait"}, {"write"}
+# What the threads are called.
+COMMITTING, PREPARING = "commit", "prepare"
+
+
+class Call(typing.NamedTuple):
+    """One line of the trace: a call that is over, or one that is not yet."""
+
+    thread: str
+    name_of_thread: str
+    name: str
+    target: str
+    outcome: str  # nothing if it is not over
+
+    def failed(self):
+        return self.outcome.endswith("(INJECTED)")
+
+    def must_end(self):
+        """Whether it was made to fail, and the server may not go on after that, whichever thread it was."""
+        if not self.failed() or self.name_of_thread == PREPARING:
+            # Files that are made ahead of need can wait: another thread makes them part of the log.
+            return False
+        if self.name == "pwrite64":
+            # For a manifest there may be room once a spare is given up. Who uses the directory is not needed.
+            is_manifest = self.target.endswith("/manifest.new")
+            return self.target.endswith(".log") or is_manifest and "ENOSPC" not in self.outcome
+        # After a sync that failed, of a file or of the directory, nobody knows what is there.
+        return self.name in ["fdatasync", "fsync"]
 
 
 class Injection:
@@ -37,25 +66,27 @@ class Injection:
         with contextlib.suppress(FileNotFoundError):
             pathlib.Path(trace).unlink()
         self.text = f"inject={calls}:{draw.choice(effects)}:when={draw.randrange(first, last + 1)}"
-        answers = ",".join(sorted(ANSWERS))
-        # -D keeps the server our own child; -y tells files by their names.
-        self.before = ["strace", "-D", "-f", "-y", "-s", "8", "-o", trace]
-        self.before += ["-e", f"trace={calls},{answers}", "-e", self.text]
+        others = ",".join(sorted([*ANSWERS, *TELLS, *(f"?{name}" for name in WAITS)]))
+        # -D keeps the server our own child; -y tells files by their names, -Y threads.
+        self.before = ["strace", "-D", "-f", "-y", "-Y", "-s", "8", "-o", trace]
+        self.before += ["-e", f"trace={calls},{others}", "-e", self.text]
 
     def calls(self):
-        """Thread, name, file, whether it was made to fail, and whether it did anything, of each finished call."""
+        """The calls in the order in which strace saw them. One that another thread's call interrupts comes twice: when
+        it begins and when it is over."""
         begun = {}
         for line in self.lines():
-            thread, _, rest = line.strip().partition(" ")
-            found = re.match(r"\s*(<\.\.\. )?(\w+)[( ]", rest)
+            found = re.match(r"(\d+)<([^>]*)>\s+(<\.\.\. )?(\w+)[( ]", line)
             if not found:
                 continue
-            name = found[2]
-            target = begun.pop(thread, "") if found[1] else (re.search(r"<([^>]*)>", rest) or ["", ""])[1]
-            if rest.endswith("<unfinished ...>"):
+            thread, name_of_thread, resumed, name = found.groups()
+            target = begun.pop(thread, "") if resumed else (re.search(r"<([^>]*)>", line[found.end() :]) or ["", ""])[1]
+            outcome = ""
+            if line.endswith("<unfinished ...>"):
                 begun[thread] = target
             else:
-                yield thread, name, target, rest.endswith("(INJECTED)"), " = -1 " not in rest
+                outcome = line.rpartition(" = ")[2]
+            yield Call(thread, name_of_thread, name, target, outcome)
 
     def lines(self):
         """The lines of the trace that are whole."""
@@ -65,26 +96,39 @@ class Injection:
             return []
         return text.split("\n")[:-1]
 
+    def failed(self):
+        """What was made to fail."""
+        # It is asked for often, and there are many lines.
+        if not any(line.endswith("(INJECTED)") for line in self.lines()):
+            return []
+        return [call for call in self.calls() if call.failed()]
+
     def hits(self):
         """What was made to fail, in words."""
-        return [f"{name} of {target or 'a file'}" for _, name, target, injected, _ in self.calls() if injected]
+        return [f"{call.name} of {call.target or 'a file'}, by {call.name_of_thread}" for call in self.failed()]
 
-    def is_fatal(self, pid):
-        """Whether one of them is such that the server must end."""
-        return any(injected and fatal(pid, *call) for *call, injected, _ in self.calls())
+    def fatal(self):
+        """Of what was made to fail, the first after which the server must end."""
+        return next((call for call in self.failed() if call.must_end()), None)
 
     def said_after(self, pid):
-        """How many answers left after a failure that is fatal."""
-        failed, count = False, 0
-        for thread, name, target, injected, done in self.calls():
-            failed = failed or injected and fatal(pid, thread, name, target)
-            count += failed and done and thread == str(pid) and name in ANSWERS
+        """How many answers left once who answers must have known of a fatal failure: of a call of its own at once, of
+        another thread's when it has looked around after that was told."""
+        failed, told, known, count = None, False, False, 0
+        for call in self.calls():
+            is_own, is_over = call.thread == str(pid), bool(call.outcome)
+            if known:
+                count += is_own and is_over and call.name in ANSWERS and not call.outcome.startswith("-1 ")
+            elif failed is None:
+                failed = call.thread if call.must_end() else None
+                known = failed == str(pid)
+            elif told:
+                known = is_own and is_over and call.name in WAITS
+            else:
+                # It is told before the call that wakes has begun.
+                told = call.thread == failed and call.name in TELLS and "eventfd" in call.target
         return count
 
     def is_over(self, pid):
         """Whether the trace is whole."""
-        return any(line.split()[:2] == [str(pid), "+++"] for line in self.lines())
-
-
-def fatal(pid, thread, name, target):
-    return thread == str(pid) and name in FATAL and target.endswith(".log")
+        return any(re.match(rf"{pid}<[^>]*>\s+\+\+\+", line) for line in self.lines())
