@@ -41,12 +41,21 @@ WAITING = {
     "jobcentre": b'{"request":"get","queues":["nothing","never"],"wait":true}\n',
     "workq": b"lease nothing never 86400000\r\n",
 }
-# One whole request of some thousand bytes whose answer is as long, and a short one.
+# A whole request of some thousand bytes, whose answer may be as long, and a short one.
 SPOKEN = {
-    "takeanumber": b"LEN spoken\r\n",
-    "jobcentre": b'{"request":"get","queues":["%s"]}\n' % (b"q" * 4000),
-    "masenko": b"PING {}\n" + b"%s\n" % (b"x" * 4000),
-    "workq": b"inspect nothing %s\r\n" % (b"x" * 3000) * 120,
+    "goqueue": b"%s\0CONNECT\0" % (b"X" * 4000),
+    "takeanumber": b"LEN %s\r\nLEN spoken\r\n" % (b"q" * 4000),
+    "jobcentre": b'{"request":"get","queues":["%s"]}\n{"request":"get","queues":["q"]}\n' % (b"q" * 4000),
+    "masenko": b"%s\nPING {}\n" % (b"x" * 4000),
+    "workq": b"inspect nothing %s\r\ninspect nothing\r\n" % (b"x" * 4000),
+}
+# What the answer to the short one ends with.
+ANSWERED = {
+    "goqueue": b"\0OK\0",
+    "takeanumber": b"\n:0\r\n",
+    "jobcentre": b'\n{"status":"no-job"}\n',
+    "masenko": b"\nPONG {}\n",
+    "workq": b"\n-CLIENT-ERROR Unknown command\r\n",
 }
 
 
@@ -109,6 +118,14 @@ def is_lost(client):
         return True
 
 
+def hears(client):
+    """Whether the server has said something that was not read."""
+    try:
+        return client.recv(1, socket.MSG_PEEK) != b""
+    except OSError:
+        return False
+
+
 def close_rudely(client):
     """Closes it with a reset."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -118,22 +135,29 @@ def close_rudely(client):
 # --- the kinds -------------------------------------------------------------------------------------------------------
 
 
-def idle(over, places, count, speak=False):
-    """So many connections that say nothing, or said something once and heard the answer."""
+def idle(over, places, count, manner):
+    """So many connections that are silent, have spoken once and heard all answers, or wait for a job."""
     os.nice(19)
     found = connect_all(places, count)
-    if speak:
-        for name, client in found:
-            client.setblocking(True)
+    for name, client in found:
+        client.settimeout(30)
+        if manner == "spoke":
             client.sendall(SPOKEN[name])
+        elif manner == "waits":
+            client.sendall(WAITING[name])
+    if manner == "spoke":
         for name, client in found:
-            client.settimeout(30)
-            if not client.recv(1 << 20):
-                sys.exit(f"{name}: closed")
-            client.setblocking(False)
+            heard = b""
+            while not heard.endswith(ANSWERED[name]):
+                some = client.recv(1 << 16)
+                if not some:
+                    sys.exit(f"{name}: closed after {heard[-100:]!r}")
+                heard += some
+    for _, client in found:
+        client.setblocking(False)
     ready()
     over.wait(3600)
-    return {"lost": sum(is_lost(client) for _, client in found)}
+    return {"lost": sum(is_lost(client) for _, client in found), "heard": sum(hears(client) for _, client in found)}
 
 
 def slow(over, places, count, silent):
@@ -185,16 +209,17 @@ def deaf(over, places, count, request, renewed):
     while push(0.5):
         pass
     ready()
-    came = len(deafs)
+    came, begun, others = len(deafs), time.monotonic(), 0
     while not over:
         for number in list(deafs)[:renewed // 5]:
             poll.unregister(number)
             close_rudely(deafs.pop(number))
+        others += count - len(deafs)
         join(count - len(deafs))
         until = time.monotonic() + 0.2
         while (left := until - time.monotonic()) > 0 and not over:
             push(left)
-    return {"sent_bytes": sent, "lost": count - came}
+    return {"sent_bytes": sent, "renewed_per_second": others / (time.monotonic() - begun), "lost": count - came}
 
 
 def flood(over, places, refusals, body_bytes, connections):
