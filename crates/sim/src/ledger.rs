@@ -107,12 +107,6 @@ impl Job {
         }
     }
 
-    /// Whether it may be done, or have failed for the last time: someone asked for that.
-    #[must_use]
-    pub fn may_have_result(&self, success: bool) -> bool {
-        self.ends > 0 && (self.was_taken || self.may_be_taken) || !success && self.may_have_failed()
-    }
-
     /// Whether it must have the result that all went well: nothing but that was ever asked, and it was done.
     #[must_use]
     pub fn must_have_result(&self) -> bool {
@@ -202,6 +196,14 @@ impl Ledger {
     fn may_fail_with_others(&self, entry: Entry, at_ms: u64) -> bool {
         let fails = |blocker: Entry| self.may_go(blocker, at_ms) || self.jobs[blocker].may_have_failed();
         self.blockers(entry).into_iter().any(fails)
+    }
+
+    /// Whether a job may be done, or have failed for the last time: someone asked for that, or what blocks it has failed.
+    #[must_use]
+    pub fn may_have_result(&self, entry: Entry, success: bool) -> bool {
+        let job = &self.jobs[entry];
+        let is_finished = job.ends > 0 && (job.was_taken || job.may_be_taken);
+        is_finished || !success && (job.may_have_failed() || self.may_fail_with_others(entry, u64::MAX))
     }
 
     /// The entry that the next job gets.

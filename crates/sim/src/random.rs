@@ -34,3 +34,23 @@ mod tests {
         assert!((430..=570).contains(&heads), "{heads}");
     }
 }
+
+/// A number that is the same whenever all that was added was the same, in the same order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Digest(u64);
+
+impl Digest {
+    /// Adds something of a kind.
+    pub fn add(&mut self, kind: u8, bytes: &[u8]) {
+        let mut digest = self.0 ^ u64::from(kind);
+        for byte in bytes {
+            digest = (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        self.0 = digest.rotate_left(17);
+    }
+
+    /// The number.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}

@@ -88,6 +88,8 @@ pub(crate) struct Schedule {
     stopping: bool,
     /// Whether the wall clock was set, and the log may not tell so yet.
     clock_untold: bool,
+    /// When the server last stood still.
+    stalled_until_ms: u64,
     /// When the disk last refused something.
     room_wanted_ms: Option<u64>,
     /// What was said of jobs: by UUID, state and body.
@@ -152,6 +154,7 @@ impl Schedule {
             draining: false,
             stopping: false,
             clock_untold: false,
+            stalled_until_ms: 0,
             room_wanted_ms: None,
             inspected: Vec::new(),
             counted: Vec::new(),

@@ -16,7 +16,7 @@ use jobyard_engine::ClientId;
 use jobyard_log::{FileLog, Options};
 
 use crate::disk::{Crash, Fault, SimDisk};
-use crate::random::splitmix;
+use crate::random::{Digest, splitmix};
 pub use late::{Late, Lateness, Seen};
 use net::Pipe;
 pub use net::{Chunk, Manners, Parting};
@@ -62,7 +62,7 @@ pub struct World {
     /// Why the server ended by itself, if it did.
     failure: Option<String>,
     random: u64,
-    digest: u64,
+    digest: Digest,
     seen: Seen,
     /// What the log was given and said in this life, if anyone wants to know.
     pub notes: Option<Rc<RefCell<Notes>>>,
@@ -87,7 +87,7 @@ impl World {
             elapsed_ms: 0,
             failure: None,
             random: seed,
-            digest: 0,
+            digest: Digest::default(),
             seen: Seen::default(),
             notes: None,
             trace: None,
@@ -169,10 +169,10 @@ impl World {
         self.elapsed_ms
     }
 
-    /// A number that is the same whenever all that was sent, heard and done to the disk was the same.
+    /// A number that is the same whenever all that was sent, heard and written to the log was the same.
     #[must_use]
     pub fn digest(&self) -> u64 {
-        self.digest
+        self.digest.value() ^ self.seen.digest()
     }
 
     /// What the log was given, over all lives.
@@ -427,10 +427,6 @@ impl World {
     }
 
     fn note(&mut self, kind: u8, bytes: &[u8]) {
-        let mut digest = self.digest ^ u64::from(kind);
-        for byte in bytes {
-            digest = (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        self.digest = digest.rotate_left(17);
+        self.digest.add(kind, bytes);
     }
 }

@@ -389,11 +389,11 @@ fn what_may_be_in_a_queue_was_asked_for_and_not_refused_or_ended() {
 #[test]
 fn a_result_needs_someone_who_gave_it() {
     let mut ledger = one("workq");
-    assert!(!ledger.jobs[0].may_have_result(true), "nobody had it");
+    assert!(!ledger.may_have_result(0, true), "nobody had it");
     holds(&mut ledger, A, "workq", 2);
-    assert!(!ledger.jobs[0].may_have_result(true), "nobody completed it");
+    assert!(!ledger.may_have_result(0, true), "nobody completed it");
     ledger.end_asked(0);
-    assert!(ledger.jobs[0].may_have_result(true));
+    assert!(ledger.may_have_result(0, true));
     assert!(!ledger.jobs[0].must_have_result(), "nobody was told");
     ledger.ended(0, true, at(3));
     assert!(ledger.jobs[0].must_have_result());

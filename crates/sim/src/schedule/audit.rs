@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jobyard_engine::ClientId;
 
+use super::people::HELD_BACK_MS;
 use super::person::Person;
 use super::{QUEUES, Schedule, listener_of};
 use crate::clients::{Ask, Counts, Entry, PAGE, SPEAKERS};
@@ -69,6 +70,11 @@ impl Schedule {
         self.ask(index, ask);
         self.world.rest()?;
         self.all_hear()?;
+        // Where there is little memory, answers to puts are held back.
+        if !self.people[index].is_answered() && self.is_short_of_memory() {
+            self.world.pass(HELD_BACK_MS)?;
+            self.all_hear()?;
+        }
         if self.people[index].is_answered() {
             return Ok(());
         }

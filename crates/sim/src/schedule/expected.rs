@@ -41,12 +41,15 @@ pub const ANSWERS: &[&str] = &[
     "masenko FETCH answered: a job",
     "masenko FETCH answered: nothing",
     "masenko INFO answered: a count",
+    "masenko INFO refused: ERR {\"msg\":\"no room for another task\"}",
     "masenko NACK answered: done",
     "masenko NACK refused: ERR {\"msg\":\"task not acquired\"}",
+    "masenko PING answered: done",
     "masenko PUSH answered: put",
     "masenko PUSH refused: ERR {\"msg\":\"no room for another task\"}",
     "masenko PUSH refused: ERR {\"msg\":\"no room on the disk\"}",
     "masenko PUSH refused: ERR {\"msg\":\"server is about to stop and takes no more tasks\"}",
+    "masenko QUIT answered: done",
     "masenko nonsense refused: ERR {\"msg\":\"cannot unmarshal payload\"}",
     "masenko nonsense refused: ERR {\"msg\":\"invalid task name \\\"\\\"\"}",
     "masenko nonsense refused: ERR {\"msg\":\"missing id\"}",
@@ -59,6 +62,8 @@ pub const ANSWERS: &[&str] = &[
     "takeanumber DONE answered: done",
     "takeanumber DONE refused: ERR No such Id.",
     "takeanumber LEN answered: a count",
+    "takeanumber PING answered: done",
+    "takeanumber QUIT answered: done",
     "takeanumber RESERVE answered: a job",
     "takeanumber RESERVE answered: nothing",
     "takeanumber RESERVE refused: ERR Disk full.",
@@ -87,8 +92,13 @@ pub const ANSWERS: &[&str] = &[
     "workq fail refused: -SERVER-ERROR Out of memory",
     "workq inspect job answered: a job's state",
     "workq inspect job answered: no such job",
+    "workq inspect jobs answered: a list",
+    "workq inspect jobs refused: -NOT-FOUND",
     "workq inspect queue answered: a count",
     "workq inspect queue refused: -NOT-FOUND",
+    "workq inspect scheduled-jobs answered: a list",
+    "workq inspect scheduled-jobs refused: -NOT-FOUND",
+    "workq inspect server answered: done",
     "workq lease answered: a job",
     "workq lease answered: nothing",
     "workq lease refused: -SERVER-ERROR Disk full",
@@ -97,15 +107,38 @@ pub const ANSWERS: &[&str] = &[
     "workq nonsense refused: -CLIENT-ERROR Invalid wait timeout",
     "workq nonsense refused: -CLIENT-ERROR Unknown command",
     "workq nonsense refused: -NOT-FOUND",
+    "workq result answered: a result",
+    "workq result answered: nothing",
+    "workq result refused: -NOT-FOUND",
     "workq run answered: a failure",
     "workq run answered: a result",
     "workq run answered: nothing",
     "workq run refused: -NOT-FOUND",
     "workq run refused: -SERVER-ERROR Disk full",
     "workq run refused: -SERVER-ERROR Draining",
+    "workq run refused: -SERVER-ERROR Out of memory",
     "workq schedule answered: put",
     "workq schedule refused: -SERVER-ERROR Disk full",
     "workq schedule refused: -SERVER-ERROR Draining",
+    "workq schedule refused: -SERVER-ERROR Out of memory",
+];
+
+/// Answers and refusals that are right, and come too seldom to be asked for. Any other is wrong.
+pub const SELDOM: &[&str] = &[
+    "goqueue DELETE refused: The server's disk is full",
+    "jobcentre abort refused: {\"status\":\"error\",\"error\":\"There is no room on the disk.\"}",
+    "jobcentre delete refused: {\"status\":\"error\",\"error\":\"There is no room on the disk.\"}",
+    "jobcentre get refused: {\"status\":\"error\",\"error\":\"There is no room on the disk.\"}",
+    "masenko ACK refused: ERR {\"msg\":\"no room on the disk\"}",
+    "masenko FETCH refused: ERR {\"msg\":\"no room on the disk\"}",
+    "masenko NACK refused: ERR {\"msg\":\"no room on the disk\"}",
+    "takeanumber DONE refused: ERR Disk full.",
+    "takeanumber RETRY refused: ERR Disk full.",
+    "workq delete refused: -SERVER-ERROR Disk full",
+    "workq inspect jobs refused: -SERVER-ERROR Out of memory",
+    "workq inspect scheduled-jobs refused: -SERVER-ERROR Out of memory",
+    "workq result answered: a failure",
+    "workq schedule refused: -CLIENT-ERROR Invalid Time",
 ];
 
 /// Records, and what was checked. What can become of a job is in the model's list of transitions.
@@ -139,6 +172,10 @@ pub const RECORDS: &[&str] = &[
     "checked: a count can be right",
     "checked: someone waits rightly",
     "checked: someone was told of nothing rightly",
+    "audit: a queue is listed rightly",
+    "audit: a result is there",
+    "checked: a list can be right",
+    "checked: someone gave that result",
     "checked: full memory",
     "checked: what was refused could be",
     "checked: who was silent was cut off",
@@ -148,3 +185,22 @@ pub const RECORDS: &[&str] = &[
     "jobs refused",
     "jobs there",
 ];
+
+/// Whether this answer may ever come.
+pub fn is_right_at_all(said: &str) -> bool {
+    ANSWERS.binary_search(&said).is_ok() || SELDOM.binary_search(&said).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_in_order_and_in_one_list() {
+        assert!(ANSWERS.is_sorted() && SELDOM.is_sorted());
+        assert!(ANSWERS.iter().all(|said| SELDOM.binary_search(said).is_err()));
+        assert!(
+            is_right_at_all(ANSWERS[0]) && is_right_at_all(SELDOM[0]) && !is_right_at_all("workq add answered: no")
+        );
+    }
+}

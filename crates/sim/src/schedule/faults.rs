@@ -250,12 +250,16 @@ impl Schedule {
         self.room_wanted_ms = Some(self.world.elapsed_ms());
     }
 
-    /// Whether the server may say then that there is no room on its disk. It looks for some every second.
-    pub fn may_want_room(&self, when: When) -> bool {
-        let lately = self.room_wanted_ms.is_some_and(|ms| when.at_ms <= ms + ROOM_SEEN_MS);
+    /// Whether a segment is hardly longer than a job.
+    pub fn has_tiny_segments(&self) -> bool {
+        self.world.setup().log.segment_bytes < 16 << 10
+    }
+
+    /// Whether the server may say to one who asked then that there is no room on its disk. It looks for some every second.
+    pub fn may_want_room(&self, asked: When) -> bool {
+        let lately = self.room_wanted_ms.is_some_and(|ms| asked.at_ms <= ms + ROOM_SEEN_MS);
         // What does not fit into a segment is refused as if there were no room for it.
-        let is_small = self.world.setup().log.segment_bytes < 16 << 10;
-        lately || is_small || self.world.disk.capacity().is_some()
+        lately || self.has_tiny_segments() || self.world.disk.capacity().is_some()
     }
 
     /// Jobs are taken, and given back by those who can: on a full disk that goes on until the reserve is used up, and is then
@@ -331,6 +335,7 @@ impl Schedule {
         let longest_ms = if self.coin() { 3_000 } else { 12_000 };
         let ms = 100 + self.below(longest_ms) as u64;
         self.world.stall(ms);
+        self.stalled_until_ms = self.world.elapsed_ms();
         self.count("fault stall", 1);
     }
 

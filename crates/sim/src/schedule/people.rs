@@ -2,6 +2,7 @@
 
 use jobyard_protocols::PROTOCOLS;
 
+use super::expected::is_right_at_all;
 use super::person::{Pending, Person};
 use super::{QUEUES, Schedule, listener_of};
 use crate::clients::{Ask, Entry, Heard, Held, Put, SPEAKERS, Speaker, uuid_of_entry};
@@ -12,6 +13,8 @@ use crate::world::{Chunk, Manners, Parting, Wrong};
 const NO_HEARTBEAT: &[u8] = b"ERR {\"msg\":\"no heartbeat\"}\n";
 /// So much is asked without waiting for answers, at most.
 const PENDING_MAX: usize = 3;
+/// Answers to puts are held back for less, where there is little memory.
+pub const HELD_BACK_MS: u64 = 3_000;
 const WAITS_MS: [u64; 4] = [0, 0, 1_000, 3_000];
 
 impl Schedule {
@@ -263,6 +266,9 @@ impl Schedule {
             heard => format!("{label} answered: {}", kind_of(heard)),
         };
         self.count(&said, 1);
+        if !is_right_at_all(&said) {
+            return Err(format!("{:?}, at {when:?}: {said}, which never comes", self.people[index]));
+        }
         let disturbed = match ask {
             Ask::Complete(held) | Ask::Remove(held) | Ask::Fail(held) | Ask::Release(held) => Some(held.entry),
             Ask::Group { completes, .. } => completes.as_ref().map(|held| held.entry),
@@ -271,7 +277,7 @@ impl Schedule {
         let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
         disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
         if let Heard::Refused(words) = &heard {
-            self.check_refused(index, ask, words, *sure && alone, when)?;
+            self.check_refused(index, ask, words, *sure && alone, *asked)?;
         }
         match (ask, heard) {
             (Ask::Take { queues, wait_ms }, Heard::Nothing) => {
@@ -374,7 +380,9 @@ impl Schedule {
         // What it had sent may still be carried out.
         self.world.rest()?;
         self.lose(&person);
-        self.ledger.client_seen_off(person.client, self.world.elapsed_ms());
+        // Where there is little memory, the answer to its last put may be held back, and its session lasts until then.
+        let held_back_ms = if self.is_short_of_memory() { HELD_BACK_MS } else { 0 };
+        self.ledger.client_seen_off(person.client, self.world.elapsed_ms() + held_back_ms);
         Ok(())
     }
 
@@ -386,6 +394,7 @@ impl Schedule {
         let index = self.below(self.people.len());
         let person = &mut self.people[index];
         person.reads = !person.reads;
+        person.was_deaf = true;
         let (client, reads) = (person.client, person.reads);
         self.world.set_reading(client, reads);
         self.count(if reads { "fault client reads again" } else { "fault client stops reading" }, 1);
@@ -408,7 +417,10 @@ impl Schedule {
                 index += 1;
                 continue;
             }
-            if self.world.is_running() && !gone && !cut_off && !self.stopping {
+            // Who was silent for too long and does not take the words in which that is said is given up without them.
+            let who = &self.people[index];
+            let given_up = who.was_deaf && who.speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
+            if self.world.is_running() && !gone && !cut_off && !given_up && !self.stopping {
                 return Err(format!("{:?} was cut off, and nobody knows why", self.people[index]));
             }
             self.world.forget(client);

@@ -22,6 +22,8 @@ pub struct Person {
     /// Whether it sends nothing more.
     pub gone: bool,
     pub reads: bool,
+    /// Whether it did not read for a while.
+    pub was_deaf: bool,
     /// Whether the server knows what it speaks.
     pub known: bool,
     /// When it came, and sent something.
@@ -70,6 +72,7 @@ impl Person {
             holds: Vec::new(),
             gone: false,
             reads: true,
+            was_deaf: false,
             known: true,
             sent: vec![now],
             heard_ms: now.at_ms,

@@ -139,8 +139,9 @@ impl Schedule {
 
     /// Someone was told the result of a job.
     pub(super) fn check_result(&mut self, uuid: &str, success: bool) -> Result<(), Wrong> {
-        let job = self.ledger.entry_of_uuid(uuid).map(|entry| &self.ledger.jobs[entry]);
-        if job.is_none_or(|job| !job.may_have_result(success)) {
+        let entry = self.ledger.entry_of_uuid(uuid);
+        if entry.is_none_or(|entry| !self.ledger.may_have_result(entry, success)) {
+            let job = entry.map(|entry| &self.ledger.jobs[entry]);
             return Err(format!("{uuid} has a result ({success}), and nobody gave it: {job:?}"));
         }
         self.count("checked: someone gave that result", 1);
@@ -187,6 +188,8 @@ impl Schedule {
         let now_ms = self.world.elapsed_ms();
         let who = &mut self.people[index];
         let since_ms = (*who.welcomed_ms.get_or_insert(now_ms)).max(who.heard_ms);
+        // A server that stands still does not see that its answer was taken, for which it waits.
+        let since_ms = since_ms.max(self.stalled_until_ms);
         // On the port for all, one that never said anything has no heartbeat.
         let may_be_cut_off = who.speaker.heartbeat && who.known && !who.gone && !who.cut_off;
         let silent = may_be_cut_off && who.reads && who.is_answered();
@@ -241,11 +244,13 @@ impl Schedule {
         ask: &Ask,
         words: &str,
         sure: bool,
-        when: When,
+        asked: When,
     ) -> Result<(), Wrong> {
         let who = &self.people[index];
+        // Whoever is done makes room, and is refused only where a segment is hardly longer than a job.
+        let is_done = matches!(ask, Ask::Complete(_) | Ask::Remove(_)) && who.speaker.protocol != "workq";
         let wants = [
-            (["disk", "Disk"], self.may_want_room(when)),
+            (["disk", "Disk"], self.may_want_room(asked) && (!is_done || self.has_tiny_segments())),
             (["memory", "no room for another"], self.is_short_of_memory()),
             (["about to stop", "Draining"], self.draining),
         ];

@@ -12,20 +12,28 @@ use jobyard_log::{
 
 use super::notes::Notes;
 use crate::disk::SimDisk;
+use crate::random::Digest;
 
-/// How many records of each kind were submitted. Clones count together.
+/// What was submitted: how many records of each kind, and a digest of it all. Clones count together.
 #[derive(Clone, Debug, Default)]
-pub struct Seen(Rc<RefCell<BTreeMap<&'static str, u64>>>);
+pub struct Seen(Rc<RefCell<(BTreeMap<&'static str, u64>, Digest)>>);
 
 impl Seen {
     /// The counts.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
-        self.0.borrow().clone()
+        self.0.borrow().0.clone()
+    }
+
+    /// The same whenever the same was submitted.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.0.borrow().1.value()
     }
 
     fn note(&self, payload: &[u8]) {
-        let mut counts = self.0.borrow_mut();
+        let (counts, digest) = &mut *self.0.borrow_mut();
+        digest.add(0, payload);
         for record in records(payload).flatten() {
             *counts.entry(record.kind).or_default() += 1;
         }
