@@ -186,9 +186,12 @@ pub const RECORDS: &[&str] = &[
     "jobs there",
 ];
 
-/// Whether this answer may ever come.
+/// Whether this answer may ever come. What is nonsense may also be refused as anything else is.
 pub fn is_right_at_all(said: &str) -> bool {
-    ANSWERS.binary_search(&said).is_ok() || SELDOM.binary_search(&said).is_ok()
+    let is_known = |said: &str| ANSWERS.binary_search(&said).is_ok() || SELDOM.binary_search(&said).is_ok();
+    let Some((protocol, words)) = said.split_once(" nonsense refused: ") else { return is_known(said) };
+    let of_protocol = ANSWERS.iter().chain(SELDOM).filter(|known| known.starts_with(protocol));
+    is_known(said) || of_protocol.filter_map(|known| known.split_once(" refused: ")).any(|(_, known)| known == words)
 }
 
 #[cfg(test)]
@@ -198,6 +201,8 @@ mod tests {
     #[test]
     fn answers_are_in_order_and_in_one_list() {
         assert!(ANSWERS.is_sorted() && SELDOM.is_sorted());
+        assert!(is_right_at_all("goqueue nonsense refused: The server's disk is full"));
+        assert!(!is_right_at_all("goqueue nonsense refused: -NOT-FOUND"));
         assert!(ANSWERS.iter().all(|said| SELDOM.binary_search(said).is_err()));
         assert!(
             is_right_at_all(ANSWERS[0]) && is_right_at_all(SELDOM[0]) && !is_right_at_all("workq add answered: no")

@@ -1,16 +1,13 @@
-//! The clients of a schedule: what they ask, what they hear, and what they make of it.
+//! The clients of a schedule: who they are, what they ask, and how they go.
 
 use jobyard_protocols::PROTOCOLS;
 
-use super::expected::is_right_at_all;
 use super::person::{Pending, Person};
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Entry, Heard, Held, Put, SPEAKERS, Speaker, uuid_of_entry};
-use crate::ledger::{Group, Taker, When};
-use crate::world::{Chunk, Manners, Parting, Wrong};
+use crate::clients::{Ask, Entry, Put, SPEAKERS, Speaker, uuid_of_entry};
+use crate::ledger::{Group, Job, When};
+use crate::world::{Manners, Parting, Wrong};
 
-/// What masenko says to those who are silent for too long.
-const NO_HEARTBEAT: &[u8] = b"ERR {\"msg\":\"no heartbeat\"}\n";
 /// So much is asked without waiting for answers, at most.
 const PENDING_MAX: usize = 3;
 /// Answers to puts are held back for less, where there is little memory.
@@ -85,7 +82,7 @@ impl Schedule {
 
     fn ask_for_result(&mut self) -> Ask {
         let entry = self.below(self.ledger.next_entry().max(1));
-        let uuid = self.ledger.jobs.get(entry).and_then(|job| job.uuid()).unwrap_or_else(|| uuid_of_entry(entry));
+        let uuid = self.ledger.jobs.get(entry).and_then(Job::uuid).unwrap_or_else(|| uuid_of_entry(entry));
         Ask::Result { uuid, wait_ms: WAITS_MS[self.below(WAITS_MS.len())] }
     }
 
@@ -210,144 +207,6 @@ impl Schedule {
         }
     }
 
-    /// Everybody hears what has come.
-    pub fn all_hear(&mut self) -> Result<(), Wrong> {
-        let mut chunks = Vec::new();
-        for index in 0..self.people.len() {
-            chunks.extend(self.world.hear(self.people[index].client).into_iter().map(|chunk| (index, chunk)));
-        }
-        // In the order in which they left the server.
-        chunks.sort_by_key(|(_, chunk)| chunk.turn);
-        chunks.into_iter().try_for_each(|(index, chunk)| self.hear(index, chunk))
-    }
-
-    fn hear(&mut self, index: usize, chunk: Chunk) -> Result<(), Wrong> {
-        let when = When { turn: chunk.turn, at_ms: chunk.at_ms };
-        self.people[index].marks.push_back((chunk.bytes.len(), when));
-        self.people[index].unheard.extend(chunk.bytes);
-        self.people[index].heard_ms = chunk.at_ms;
-        loop {
-            let person = &mut self.people[index];
-            if person.unheard.is_empty() {
-                return Ok(());
-            }
-            let is_cut_off = person.unheard.starts_with(NO_HEARTBEAT) || NO_HEARTBEAT.starts_with(&person.unheard);
-            if person.speaker.heartbeat && is_cut_off {
-                if person.unheard.len() < NO_HEARTBEAT.len() {
-                    return Ok(());
-                }
-                if person.unheard.len() > NO_HEARTBEAT.len() {
-                    return Err(format!("{person:?} was cut off, and heard more: {}", person.unheard.escape_ascii()));
-                }
-                let when = person.pass(NO_HEARTBEAT.len());
-                return self.check_cut_off(index, when);
-            }
-            let Some(pending) = person.pending.front() else {
-                // Why a connection ends may be said without being asked.
-                if self.stopping || !self.world.is_running() {
-                    return Ok(());
-                }
-                return Err(format!("{person:?} heard what it did not ask for: {}", person.unheard.escape_ascii()));
-            };
-            let answer = (person.speaker.hear)(&pending.ask, &person.unheard);
-            let whole = answer.map_err(|wrong| format!("{person:?} heard {wrong}"))?;
-            let Some((used, heard)) = whole else { return Ok(()) };
-            let when = person.pass(used);
-            let pending = person.pending.pop_front().expect("there is one");
-            self.note_heard(index, &pending, heard, when)?;
-        }
-    }
-
-    fn note_heard(&mut self, index: usize, pending: &Pending, heard: Heard, when: When) -> Result<(), Wrong> {
-        let Pending { ask, label, asked, sure, .. } = pending;
-        let (client, speaker) = (self.people[index].client, self.people[index].speaker);
-        let said = match &heard {
-            Heard::Refused(words) => format!("{label} refused: {}", words_of(words)),
-            heard => format!("{label} answered: {}", kind_of(heard)),
-        };
-        self.count(&said, 1);
-        if !is_right_at_all(&said) {
-            return Err(format!("{:?}, at {when:?}: {said}, which never comes", self.people[index]));
-        }
-        let disturbed = match ask {
-            Ask::Complete(held) | Ask::Remove(held) | Ask::Fail(held) | Ask::Release(held) => Some(held.entry),
-            Ask::Group { completes, .. } => completes.as_ref().map(|held| held.entry),
-            _ => None,
-        };
-        let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
-        disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
-        if let Heard::Refused(words) = &heard {
-            self.check_refused(index, ask, words, *sure && alone, *asked)?;
-        }
-        match (ask, heard) {
-            (Ask::Take { queues, wait_ms }, Heard::Nothing) => {
-                self.check_nothing(index, queues, *wait_ms, *asked, when)?;
-            }
-            (Ask::Result { wait_ms, .. }, Heard::Nothing) => self.check_nothing(index, &[], *wait_ms, *asked, when)?,
-            (Ask::Result { uuid, .. }, Heard::Result(success)) => {
-                self.check_result(uuid, success)?;
-                self.results.push((uuid.clone(), success));
-            }
-            (Ask::List { queue, .. }, Heard::List(bodies)) => {
-                self.check_list(queue, &bodies, *asked, when)?;
-                self.listed.extend(bodies);
-            }
-            (Ask::Take { queues, .. }, Heard::Took { id, body }) => {
-                self.forget_silent(when);
-                let who = &self.people[index];
-                let silent = speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
-                let by = Taker { client, speaker, gone: who.gone || silent };
-                let entry = self.ledger.took(&body, &by, *asked, when)?;
-                let put = &self.ledger.jobs[entry].put;
-                let Some(queue) =
-                    [Some(put.queue), put.dead_queue].into_iter().flatten().find(|queue| queues.contains(queue))
-                else {
-                    return Err(format!(
-                        "job {entry} of '{}' was given to someone who asked for {queues:?}",
-                        put.queue
-                    ));
-                };
-                self.people[index].holds.push(Held { entry, id, queue });
-            }
-            (Ask::Put(put), Heard::Put(numbers)) => self.ledger.put_told(&[put.entry], &numbers, when)?,
-            (Ask::Put(put), Heard::Refused(_)) => self.ledger.put_refused(&[put.entry]),
-            (Ask::Group { puts, completes }, Heard::Put(numbers)) => {
-                let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
-                if numbers.len() != entries.len() {
-                    return Err(format!("{} of {} jobs of a group were put", numbers.len(), entries.len()));
-                }
-                self.ledger.put_told(&entries, &numbers, when)?;
-                let groups = self.ledger.groups.iter_mut();
-                groups.filter(|group| group.entries == entries).for_each(|group| group.told = true);
-                completes.iter().for_each(|held| self.ledger.ended(held.entry, true, when));
-            }
-            (Ask::Group { puts, completes }, Heard::Refused(_)) => {
-                let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
-                self.ledger.put_refused(&entries);
-                completes.iter().for_each(|held| self.ledger.end_refused(held.entry));
-            }
-            (Ask::Complete(held), Heard::Done) => {
-                let removes = label.ends_with("delete") || label.ends_with("DELETE");
-                self.ledger.ended(held.entry, !removes, when);
-            }
-            (Ask::Remove(held), Heard::Done) => self.ledger.ended(held.entry, false, when),
-            (Ask::Complete(held) | Ask::Remove(held), Heard::Refused(_)) => self.ledger.end_refused(held.entry),
-            // This one removes what it refuses.
-            (Ask::Fail(_), Heard::Refused(words)) if words.contains("No retries remaining") => {}
-            (Ask::Fail(held), Heard::Refused(_)) => self.ledger.fail_refused(held.entry),
-            (Ask::Release(held), Heard::Done) => self.ledger.released(held.entry, client, when),
-            (Ask::Inspect(uuid), Heard::Job(job)) => self.inspected.push((uuid.clone(), job)),
-            (Ask::Count(queue), Heard::Count(counts)) => {
-                self.check_counts(index, queue, counts, *asked, when)?;
-                self.counted.push(counts);
-            }
-            (Ask::Put(put), Heard::Nothing) => self.check_given_up(index, put, *asked, when)?,
-            (Ask::Put(put), Heard::Result(success)) => self.check_result(&uuid_of_entry(put.entry), success)?,
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// A client is not heard of again.
     pub fn lose(&mut self, person: &Person) {
         let now_ms = self.world.elapsed_ms();
@@ -456,29 +315,4 @@ fn simpler(speaker: &Speaker, ask: Ask) -> Option<Ask> {
         _ => return None,
     };
     (speaker.say)(&simple, 0).is_some().then_some(simple)
-}
-
-fn kind_of(heard: &Heard) -> &'static str {
-    match heard {
-        Heard::Put(_) => "put",
-        Heard::Took { .. } => "a job",
-        Heard::Nothing => "nothing",
-        Heard::Done => "done",
-        Heard::Refused(_) => "refused",
-        Heard::Count(_) => "a count",
-        Heard::Job(Some(_)) => "a job's state",
-        Heard::Job(None) => "no such job",
-        Heard::List(_) => "a list",
-        Heard::Result(true) => "a result",
-        Heard::Result(false) => "a failure",
-    }
-}
-
-/// A refusal's words, without what differs from one to the next.
-fn words_of(words: &str) -> String {
-    let mut short: String = words.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
-    while short.contains("00") {
-        short = short.replace("00", "0");
-    }
-    short.trim_end().to_owned()
 }

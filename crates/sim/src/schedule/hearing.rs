@@ -1,0 +1,217 @@
+//! What the clients of a schedule hear, and what they make of it.
+
+use super::Schedule;
+use super::expected::is_right_at_all;
+use super::person::Pending;
+use crate::clients::{Ask, Heard, Held, Put, uuid_of_entry};
+use crate::ledger::{Taker, When};
+use crate::world::{Chunk, Wrong};
+
+/// What masenko says to those who are silent for too long.
+const NO_HEARTBEAT: &[u8] = b"ERR {\"msg\":\"no heartbeat\"}\n";
+
+impl Schedule {
+    /// Everybody hears what has come.
+    pub fn all_hear(&mut self) -> Result<(), Wrong> {
+        let mut chunks = Vec::new();
+        for index in 0..self.people.len() {
+            chunks.extend(self.world.hear(self.people[index].client).into_iter().map(|chunk| (index, chunk)));
+        }
+        // In the order in which they left the server.
+        chunks.sort_by_key(|(_, chunk)| chunk.turn);
+        chunks.into_iter().try_for_each(|(index, chunk)| self.hear(index, chunk))
+    }
+
+    fn hear(&mut self, index: usize, chunk: Chunk) -> Result<(), Wrong> {
+        let when = When { turn: chunk.turn, at_ms: chunk.at_ms };
+        self.people[index].marks.push_back((chunk.bytes.len(), when));
+        self.people[index].unheard.extend(chunk.bytes);
+        self.people[index].heard_ms = chunk.at_ms;
+        loop {
+            let person = &mut self.people[index];
+            if person.unheard.is_empty() {
+                return Ok(());
+            }
+            let is_cut_off = person.unheard.starts_with(NO_HEARTBEAT) || NO_HEARTBEAT.starts_with(&person.unheard);
+            if person.speaker.heartbeat && is_cut_off {
+                if person.unheard.len() < NO_HEARTBEAT.len() {
+                    return Ok(());
+                }
+                if person.unheard.len() > NO_HEARTBEAT.len() {
+                    return Err(format!("{person:?} was cut off, and heard more: {}", person.unheard.escape_ascii()));
+                }
+                let when = person.pass(NO_HEARTBEAT.len());
+                return self.check_cut_off(index, when);
+            }
+            let Some(pending) = person.pending.front() else {
+                // Why a connection ends may be said without being asked.
+                if self.stopping || !self.world.is_running() {
+                    return Ok(());
+                }
+                return Err(format!("{person:?} heard what it did not ask for: {}", person.unheard.escape_ascii()));
+            };
+            let answer = (person.speaker.hear)(&pending.ask, &person.unheard);
+            let whole = answer.map_err(|wrong| format!("{person:?} heard {wrong}"))?;
+            let Some((used, heard)) = whole else { return Ok(()) };
+            let when = person.pass(used);
+            let pending = person.pending.pop_front().expect("there is one");
+            self.note_heard(index, &pending, heard, when)?;
+        }
+    }
+
+    fn note_heard(&mut self, index: usize, pending: &Pending, heard: Heard, when: When) -> Result<(), Wrong> {
+        let Pending { ask, label, asked, sure, .. } = pending;
+        let said = match &heard {
+            Heard::Refused(words) => format!("{label} refused: {}", words_of(words)),
+            heard => format!("{label} answered: {}", kind_of(heard)),
+        };
+        self.count(&said, 1);
+        if !is_right_at_all(&said) {
+            return Err(format!("{:?}, at {when:?}: {said}, which never comes", self.people[index]));
+        }
+        let disturbed = match ask {
+            Ask::Complete(held) | Ask::Remove(held) | Ask::Fail(held) | Ask::Release(held) => Some(held.entry),
+            Ask::Group { completes, .. } => completes.as_ref().map(|held| held.entry),
+            _ => None,
+        };
+        let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
+        disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
+        match ask {
+            _ if let Heard::Refused(words) = &heard => {
+                self.check_refused(index, ask, words, *sure && alone, *asked)?;
+                self.note_refused(ask, words);
+                Ok(())
+            }
+            Ask::Put(put) => self.note_put(index, put, heard, *asked, when),
+            Ask::Group { puts, completes } => self.note_group(puts, completes.as_ref(), heard, when),
+            Ask::Take { queues, wait_ms } => self.note_take(index, queues, *wait_ms, heard, (*asked, when)),
+            Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_) => {
+                self.note_done(index, ask, label, when);
+                Ok(())
+            }
+            _ => self.note_look(index, ask, heard, *asked, when),
+        }
+    }
+
+    fn note_refused(&mut self, ask: &Ask, words: &str) {
+        match ask {
+            Ask::Put(put) => self.ledger.put_refused(&[put.entry]),
+            Ask::Group { puts, completes } => {
+                let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
+                self.ledger.put_refused(&entries);
+                completes.iter().for_each(|held| self.ledger.end_refused(held.entry));
+            }
+            Ask::Complete(held) | Ask::Remove(held) => self.ledger.end_refused(held.entry),
+            // This one removes what it refuses.
+            Ask::Fail(_) if words.contains("No retries remaining") => {}
+            Ask::Fail(held) => self.ledger.fail_refused(held.entry),
+            _ => {}
+        }
+    }
+
+    fn note_put(&mut self, index: usize, put: &Put, heard: Heard, asked: When, when: When) -> Result<(), Wrong> {
+        match heard {
+            Heard::Put(numbers) => self.ledger.put_told(&[put.entry], &numbers, when),
+            Heard::Nothing => self.check_given_up(index, put, asked, when),
+            Heard::Result(success) => self.check_result(&uuid_of_entry(put.entry), success),
+            _ => Ok(()),
+        }
+    }
+
+    fn note_group(&mut self, puts: &[Put], completes: Option<&Held>, heard: Heard, when: When) -> Result<(), Wrong> {
+        let Heard::Put(numbers) = heard else { return Ok(()) };
+        let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
+        if numbers.len() != entries.len() {
+            return Err(format!("{} of {} jobs of a group were put", numbers.len(), entries.len()));
+        }
+        self.ledger.put_told(&entries, &numbers, when)?;
+        let groups = self.ledger.groups.iter_mut();
+        groups.filter(|group| group.entries == entries).for_each(|group| group.told = true);
+        completes.into_iter().for_each(|held| self.ledger.ended(held.entry, true, when));
+        Ok(())
+    }
+
+    fn note_take(
+        &mut self,
+        index: usize,
+        queues: &[&'static str],
+        wait_ms: u64,
+        heard: Heard,
+        (asked, when): (When, When),
+    ) -> Result<(), Wrong> {
+        let Heard::Took { id, body } = heard else {
+            return self.check_nothing(index, queues, wait_ms, asked, when);
+        };
+        self.forget_silent(when);
+        let who = &self.people[index];
+        let (client, speaker) = (who.client, who.speaker);
+        let silent = speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
+        let by = Taker { client, speaker, gone: who.gone || silent };
+        let entry = self.ledger.took(&body, &by, asked, when)?;
+        let put = &self.ledger.jobs[entry].put;
+        let mut of_job = [Some(put.queue), put.dead_queue].into_iter().flatten();
+        let Some(queue) = of_job.find(|queue| queues.contains(queue)) else {
+            return Err(format!("job {entry} of '{}' was given to someone who asked for {queues:?}", put.queue));
+        };
+        self.people[index].holds.push(Held { entry, id, queue });
+        Ok(())
+    }
+
+    fn note_done(&mut self, index: usize, ask: &Ask, label: &str, when: When) {
+        match ask {
+            Ask::Complete(held) => {
+                let removes = label.ends_with("delete") || label.ends_with("DELETE");
+                self.ledger.ended(held.entry, !removes, when);
+            }
+            Ask::Remove(held) => self.ledger.ended(held.entry, false, when),
+            Ask::Release(held) => self.ledger.released(held.entry, self.people[index].client, when),
+            _ => {}
+        }
+    }
+
+    fn note_look(&mut self, index: usize, ask: &Ask, heard: Heard, asked: When, when: When) -> Result<(), Wrong> {
+        match (ask, heard) {
+            (Ask::Result { wait_ms, .. }, Heard::Nothing) => self.check_nothing(index, &[], *wait_ms, asked, when)?,
+            (Ask::Result { uuid, .. }, Heard::Result(success)) => {
+                self.check_result(uuid, success)?;
+                self.results.push((uuid.clone(), success));
+            }
+            (Ask::List { queue, .. }, Heard::List(bodies)) => {
+                self.check_list(queue, &bodies, asked, when)?;
+                self.listed.extend(bodies);
+            }
+            (Ask::Inspect(uuid), Heard::Job(job)) => self.inspected.push((uuid.clone(), job)),
+            (Ask::Count(queue), Heard::Count(counts)) => {
+                self.check_counts(index, queue, counts, asked, when)?;
+                self.counted.push(counts);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn kind_of(heard: &Heard) -> &'static str {
+    match heard {
+        Heard::Put(_) => "put",
+        Heard::Took { .. } => "a job",
+        Heard::Nothing => "nothing",
+        Heard::Done => "done",
+        Heard::Refused(_) => "refused",
+        Heard::Count(_) => "a count",
+        Heard::Job(Some(_)) => "a job's state",
+        Heard::Job(None) => "no such job",
+        Heard::List(_) => "a list",
+        Heard::Result(true) => "a result",
+        Heard::Result(false) => "a failure",
+    }
+}
+
+/// A refusal's words, without what differs from one to the next.
+fn words_of(words: &str) -> String {
+    let mut short: String = words.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
+    while short.contains("00") {
+        short = short.replace("00", "0");
+    }
+    short.trim_end().to_owned()
+}
