@@ -37,6 +37,24 @@ pub struct Put {
 }
 
 impl Put {
+    /// One that everybody can put.
+    #[must_use]
+    pub fn plain(entry: Entry, queue: &'static str, body: String) -> Self {
+        Put {
+            entry,
+            queue,
+            body,
+            urgency: 0,
+            own_time_s: None,
+            delay_s: None,
+            lifetime_s: None,
+            failures: None,
+            blockers: Vec::new(),
+            dead_queue: None,
+            runs: false,
+        }
+    }
+
     /// Whether nobody but masenko can say it.
     #[must_use]
     pub fn is_masenkos(&self) -> bool {

@@ -13,19 +13,7 @@ fn body_of(entry: Entry) -> String {
 }
 
 fn plain(entry: Entry) -> Put {
-    Put {
-        entry,
-        queue: "a",
-        body: body_of(entry),
-        urgency: 0,
-        own_time_s: None,
-        delay_s: None,
-        lifetime_s: None,
-        failures: None,
-        blockers: Vec::new(),
-        dead_queue: None,
-        runs: false,
-    }
+    Put::plain(entry, "a", body_of(entry))
 }
 
 /// Jobs that were put and acknowledged in turn 1, each with its entry for a number.

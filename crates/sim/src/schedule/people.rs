@@ -138,16 +138,8 @@ impl Schedule {
 
     /// A job that everybody can put, but for its dead queue.
     pub fn plain_job(&mut self, entry: Entry) -> Put {
-        Put {
-            urgency: 0,
-            own_time_s: None,
-            delay_s: None,
-            lifetime_s: None,
-            failures: None,
-            blockers: Vec::new(),
-            runs: false,
-            ..self.job(entry)
-        }
+        let Put { queue, body, dead_queue, .. } = self.job(entry);
+        Put { dead_queue, ..Put::plain(entry, queue, body) }
     }
 
     fn group(&mut self, index: usize) -> Ask {
