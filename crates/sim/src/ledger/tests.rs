@@ -363,6 +363,29 @@ fn a_job_is_ready_when_its_holder_is_seen_off_or_gives_it_back() {
 }
 
 #[test]
+fn the_more_urgent_comes_first_and_of_equals_the_one_that_was_there_before() {
+    let urgent = |entry, urgency| Put { urgency, ..plain(entry) };
+    let given = |puts: [Put; 2], entry: Entry, protocol: &'static str| {
+        let mut ledger = Ledger::default();
+        for (turn, put) in (1..).zip(&puts) {
+            ledger.put_asked(put, protocol, at(2 * turn));
+            ledger.put_told(&[put.entry], &[put.entry as u64], at(2 * turn + 1)).expect("numbers differ");
+        }
+        take(&mut ledger, entry, A, protocol, 10).expect("nobody else has it");
+        ledger.overtaken_by(entry, 10, 10_000)
+    };
+    assert_eq!(given([urgent(0, 1), urgent(1, 2)], 0, "workq"), Some(1));
+    assert_eq!(given([urgent(0, 1), urgent(1, 2)], 1, "workq"), None);
+    assert_eq!(given([plain(0), plain(1)], 1, "takeanumber"), Some(0));
+    assert_eq!(given([plain(0), plain(1)], 0, "takeanumber"), None);
+    let blocked = Put { blockers: vec![9], ..plain(0) };
+    assert_eq!(given([blocked, plain(1)], 1, "masenko"), Some(0), "nobody has heard of what should block it");
+    assert_eq!(given([plain(0), Put { delay_s: Some(1), ..plain(1) }], 1, "masenko"), None, "its place is another");
+    assert_eq!(given([Put { queue: "b", ..plain(0) }, plain(1)], 1, "masenko"), None, "it is in another queue");
+    assert_eq!(given([urgent(0, 1), Put { runs: true, ..plain(1) }], 1, "workq"), None, "it has no urgency");
+}
+
+#[test]
 fn what_may_be_in_a_queue_was_asked_for_and_not_refused_or_ended() {
     let mut ledger = ledger_of("masenko", [plain(0), Put { dead_queue: Some("d"), ..plain(1) }]);
     ledger.put_asked(&plain(2), "masenko", at(3));

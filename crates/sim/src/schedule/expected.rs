@@ -174,6 +174,7 @@ pub const RECORDS: &[&str] = &[
     "checked: someone was told of nothing rightly",
     "audit: a queue is listed rightly",
     "audit: a result is there",
+    "checked: a job came in its order",
     "checked: a list can be right",
     "checked: someone gave that result",
     "checked: full memory",

@@ -154,7 +154,7 @@ impl Schedule {
             return Err(format!("job {entry} of '{}' was given to someone who asked for {queues:?}", put.queue));
         };
         self.people[index].holds.push(Held { entry, id, queue });
-        Ok(())
+        self.check_order(index, entry, asked, when)
     }
 
     fn note_done(&mut self, index: usize, ask: &Ask, label: &str, when: When) {

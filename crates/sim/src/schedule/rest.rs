@@ -7,7 +7,7 @@ use jobyard_engine::Limits;
 
 use super::Schedule;
 use super::person::SLACK_MS;
-use crate::clients::{Ask, Counts, Put, RUN_WAIT_MS};
+use crate::clients::{Ask, Counts, Entry, Put, RUN_WAIT_MS};
 use crate::ledger::{DAY_MS, Kept, When};
 use crate::world::Wrong;
 
@@ -107,6 +107,22 @@ impl Schedule {
             }
         }
         self.count("checked: someone was told of nothing rightly", 1);
+        Ok(())
+    }
+
+    /// Someone was given a job: none that comes before it was there all the time, if nobody else can have that one.
+    pub(super) fn check_order(&mut self, index: usize, entry: Entry, asked: When, when: When) -> Result<(), Wrong> {
+        let queue = self.ledger.jobs[entry].put.queue;
+        let mut others = self.people.iter().enumerate().filter(|(other, _)| *other != index);
+        if others.any(|(_, person)| person.asks_for(queue)) {
+            return Ok(());
+        }
+        if let Some(other) = self.ledger.overtaken_by(entry, asked.turn, when.at_ms) {
+            let (job, rival) = (&self.ledger.jobs[entry], &self.ledger.jobs[other]);
+            return Err(format!("job {entry} was given before job {other}: {job:?}, and {rival:?}"));
+        }
+        let is_rival = self.ledger.all_ready(queue, asked.turn, when.at_ms, Kept::Never).next().is_some();
+        self.count("checked: a job came in its order", u64::from(is_rival));
         Ok(())
     }
 
