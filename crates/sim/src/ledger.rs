@@ -41,6 +41,10 @@ pub struct Job {
     pub ended: Option<(When, bool)>,
     /// How much was asked that may have made it fail.
     fails: usize,
+    /// How often it was said to have failed.
+    failures: u32,
+    /// When that was last asked for, and when it was told.
+    failed: Option<(When, When)>,
     leases: Vec<Lease>,
     /// Whether anyone has ever been given it.
     pub was_taken: bool,
@@ -225,6 +229,8 @@ impl Ledger {
             ends: 0,
             ended: None,
             fails: 0,
+            failures: 0,
+            failed: None,
             leases: Vec::new(),
             was_taken: false,
             may_be_taken: false,
@@ -273,6 +279,13 @@ impl Ledger {
         job.fails += 1;
         job.ends += usize::from(job.fails_at_once());
         job.disturb();
+    }
+
+    /// It was done: the job has failed.
+    pub fn failed(&mut self, entry: Entry, asked: When, when: When) {
+        let job = &mut self.jobs[entry];
+        job.failures += 1;
+        job.failed = job.failed.max(Some((asked, when)));
     }
 
     /// It was refused: the job did not fail.
@@ -378,6 +391,7 @@ impl Ledger {
         {
             return Err(format!("job {entry} came before its date"));
         }
+        self.check_failures(entry, asked, at_ms)?;
         for blocker in self.blockers(entry) {
             if self.must_be_there(blocker, at_ms) && !is_dead {
                 return Err(format!("job {entry} came before job {blocker}, which blocks it, had ended"));
@@ -393,6 +407,25 @@ impl Ledger {
             Some(other) => Err(format!("job {entry} was given twice: {:?} still has it", other.client)),
             None => Ok(()),
         }
+    }
+
+    /// A job that has failed comes back if it may, and not too soon. In its dead queue all of that begins anew.
+    fn check_failures(&self, entry: Entry, asked: When, at_ms: u64) -> Result<(), Wrong> {
+        let job = &self.jobs[entry];
+        let Some((last, told)) = job.failed else { return Ok(()) };
+        if job.put.dead_queue.is_some() || asked.turn <= told.turn {
+            return Ok(());
+        }
+        let times = job.failures;
+        if job.put.failures.is_some_and(|allowed| times > allowed) {
+            return Err(format!("job {entry} came back, and has failed {times} times: {job:?}"));
+        }
+        // masenko's rest until a whole second.
+        let rest_ms = if job.protocol == "masenko" { u64::from(times).pow(4) * 1_000 } else { 0 };
+        if self.time_lost_ms.is_none() && !self.dates_lost && at_ms + SECOND_MS < last.at_ms + rest_ms {
+            return Err(format!("job {entry} came back too soon, for the {times} times it has failed: {job:?}"));
+        }
+        Ok(())
     }
 
     fn blockers(&self, entry: Entry) -> Vec<Entry> {

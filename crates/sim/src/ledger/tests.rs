@@ -217,6 +217,21 @@ fn a_failure_ends_what_may_not_fail_and_nothing_if_it_is_refused() {
 }
 
 #[test]
+fn a_job_comes_back_as_often_as_it_may_fail_and_not_too_soon() {
+    let failed = |protocol, allowed, times| {
+        let mut ledger = ledger_of(protocol, [Put { failures: allowed, ..plain(0) }]);
+        (0..times).for_each(|_| ledger.failed(0, at(2), at(3)));
+        ledger
+    };
+    refused(take(&mut failed("workq", Some(1), 2), 0, A, "workq", 100), "has failed 2 times");
+    assert_eq!(take(&mut failed("workq", Some(2), 2), 0, A, "workq", 4), Ok(0));
+    assert_eq!(take(&mut failed("workq", Some(1), 2), 0, A, "workq", 3), Ok(0), "it may have been given before");
+    // Sixteen seconds, to a whole one.
+    refused(take(&mut failed("masenko", None, 2), 0, A, "masenko", 16), "too soon");
+    assert_eq!(take(&mut failed("masenko", None, 2), 0, A, "masenko", 17), Ok(0));
+}
+
+#[test]
 fn a_job_is_there_as_long_as_it_lives() {
     let put = Put { lifetime_s: Some(10), ..plain(0) };
     let mut ledger = ledger_of("workq", [put.clone()]);

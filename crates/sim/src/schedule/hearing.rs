@@ -85,8 +85,8 @@ impl Schedule {
             Ask::Put(put) => self.note_put(index, put, heard, *asked, when),
             Ask::Group { puts, completes } => self.note_group(puts, completes.as_ref(), heard, when),
             Ask::Take { queues, wait_ms } => self.note_take(index, queues, *wait_ms, heard, (*asked, when)),
-            Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_) => {
-                self.note_done(index, ask, label, when);
+            Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_) | Ask::Fail(_) => {
+                self.note_done(index, ask, label, *asked, when);
                 Ok(())
             }
             _ => self.note_look(index, ask, heard, *asked, when),
@@ -157,13 +157,14 @@ impl Schedule {
         self.check_order(index, entry, asked, when)
     }
 
-    fn note_done(&mut self, index: usize, ask: &Ask, label: &str, when: When) {
+    fn note_done(&mut self, index: usize, ask: &Ask, label: &str, asked: When, when: When) {
         match ask {
             Ask::Complete(held) => {
                 let removes = label.ends_with("delete") || label.ends_with("DELETE");
                 self.ledger.ended(held.entry, !removes, when);
             }
             Ask::Remove(held) => self.ledger.ended(held.entry, false, when),
+            Ask::Fail(held) => self.ledger.failed(held.entry, asked, when),
             Ask::Release(held) => self.ledger.released(held.entry, self.people[index].client, when),
             _ => {}
         }
