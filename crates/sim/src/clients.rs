@@ -137,6 +137,18 @@ pub enum Ask {
     Nonsense(u32),
 }
 
+impl Ask {
+    /// The job that it may end, or whose lease.
+    #[must_use]
+    pub fn disturbs(&self) -> Option<Entry> {
+        match self {
+            Ask::Complete(held) | Ask::Remove(held) | Ask::Fail(held) | Ask::Release(held) => Some(held.entry),
+            Ask::Group { completes, .. } => completes.as_ref().map(|held| held.entry),
+            _ => None,
+        }
+    }
+}
+
 /// What is heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {

@@ -60,7 +60,11 @@ pub struct Job {
 
 /// Who is given a job.
 #[derive(Clone, Copy, Debug)]
-pub struct Taker {
+pub struct Taker<'a> {
+    /// Of one of these queues.
+    pub queues: &'a [&'static str],
+    /// By this name: its number or its UUID.
+    pub id: &'a str,
     /// Which client.
     pub client: ClientId,
     /// What it speaks.
@@ -102,6 +106,13 @@ struct Lease {
 }
 
 impl Job {
+    /// How urgent it is, in every protocol's eyes.
+    fn urgency(&self) -> i64 {
+        let urgency = i64::from(self.put.urgency);
+        // There the smaller is the sooner, and 9 is what we say for 0.
+        if self.protocol == "goqueue" { urgency.min(9) - 9 } else { urgency }
+    }
+
     /// Its UUID, if anyone knows it.
     #[must_use]
     pub fn uuid(&self) -> Option<String> {
@@ -142,9 +153,9 @@ impl Job {
     }
 
     /// Whether it may have failed so often that it is gone: someone must have had it, and once more in its dead queue, if
-    /// it has one. What it waits for may have made it fail before anyone had it.
+    /// it has one.
     fn may_fail(&self) -> bool {
-        let takes_min = 1 + usize::from(self.put.dead_queue.is_some()) - usize::from(!self.put.blockers.is_empty());
+        let takes_min = 1 + usize::from(self.put.dead_queue.is_some());
         self.put.failures.is_some() && (self.may_be_taken || self.leases.len() >= takes_min)
     }
 
@@ -160,9 +171,15 @@ impl Job {
         self.leases.iter_mut().for_each(|lease| lease.may_be_over = true);
     }
 
+    /// How often it may fail, if not more often than it ever will.
+    #[must_use]
+    pub fn failures_max(&self) -> Option<u32> {
+        self.put.failures.or((self.protocol == "workq").then_some(0))
+    }
+
     /// Whether a failure is its end.
     fn fails_at_once(&self) -> bool {
-        self.protocol == "workq" && self.put.failures.is_none_or(|failures| failures == 0)
+        self.protocol == "workq" && self.failures_max() == Some(0)
     }
 }
 
@@ -206,8 +223,11 @@ impl Ledger {
     #[must_use]
     pub fn may_have_result(&self, entry: Entry, success: bool) -> bool {
         let job = &self.jobs[entry];
-        let is_finished = job.ends > 0 && (job.was_taken || job.may_be_taken);
-        is_finished || !success && (job.may_have_failed() || self.may_fail_with_others(entry, u64::MAX))
+        if !success {
+            return job.may_have_failed() || self.may_fail_with_others(entry, u64::MAX);
+        }
+        let last_failures = if job.fails_at_once() { job.fails } else { 0 };
+        job.ends > last_failures && (job.was_taken || job.may_be_taken)
     }
 
     /// The entry that the next job gets.
@@ -344,9 +364,10 @@ impl Ledger {
     ///
     /// # Errors
     /// If that must not be.
-    pub fn took(&mut self, body: &[u8], by: &Taker, asked: When, when: When) -> Result<Entry, Wrong> {
+    pub fn took(&mut self, body: &[u8], by: &Taker<'_>, asked: When, when: When) -> Result<Entry, Wrong> {
         let entry = self.entry_of(body)?;
-        let &Taker { client, speaker, gone } = by;
+        self.check_named(entry, by, when)?;
+        let &Taker { client, speaker, gone, .. } = by;
         let job = &self.jobs[entry];
         let length_ms = job.lease_ms(speaker);
         let lease = Lease {
@@ -363,9 +384,26 @@ impl Ledger {
         };
         self.check_taken(entry, &lease, asked)?;
         let job = &mut self.jobs[entry];
+        // What someone was given is there, whoever else was told.
+        job.put_told.get_or_insert(when);
         job.was_taken = true;
         job.leases.push(lease);
         Ok(entry)
+    }
+
+    /// A job has its own name, and comes from its own queue, or from its dead queue if it may have failed.
+    fn check_named(&self, entry: Entry, by: &Taker<'_>, when: When) -> Result<(), Wrong> {
+        let job = &self.jobs[entry];
+        let is_named = match by.id.parse::<u64>() {
+            Ok(number) => job.number.is_none_or(|known| known == number),
+            Err(_) => job.uuid().is_none_or(|known| known == by.id),
+        };
+        let may_be_dead = || job.may_have_failed() || self.may_fail_with_others(entry, when.at_ms);
+        let is_dead = |queue: &&str| job.put.dead_queue == Some(*queue) && may_be_dead();
+        if is_named && (by.queues.contains(&job.put.queue) || by.queues.iter().any(is_dead)) {
+            return Ok(());
+        }
+        Err(format!("job {entry} was given as '{}' to one who asked for {:?}: {job:?}", by.id, by.queues))
     }
 
     fn check_taken(&self, entry: Entry, taken: &Lease, asked: When) -> Result<(), Wrong> {
@@ -417,7 +455,7 @@ impl Ledger {
             return Ok(());
         }
         let times = job.failures;
-        if job.put.failures.is_some_and(|allowed| times > allowed) {
+        if job.failures_max().is_some_and(|allowed| times > allowed) {
             return Err(format!("job {entry} came back, and has failed {times} times: {job:?}"));
         }
         // masenko's rest until a whole second.

@@ -53,8 +53,7 @@ impl Ledger {
     }
 
     /// A job that should have been given instead of this one, which someone asked for in that turn or later and has just been
-    /// given: it is more urgent, or as urgent and was there before, and nobody had it all the time. Between two protocols,
-    /// urgencies cannot be compared from outside.
+    /// given: it is more urgent, or as urgent and was there before, and nobody had it all the time.
     #[must_use]
     pub fn overtaken_by(&self, entry: Entry, asked_turn: u64, at_ms: u64) -> Option<Entry> {
         let job = &self.jobs[entry];
@@ -67,8 +66,8 @@ impl Ledger {
         let before = |other: &Job| other.put_told.is_some_and(|told| told.turn < job.asked.turn);
         self.all_ready(job.put.queue, asked_turn, at_ms, Kept::Never).find(|&other| {
             let (rival, is_placed) = (&self.jobs[other], is_first && has_place(other));
-            let (urgency, same) = (rival.put.urgency, rival.put.urgency == job.put.urgency);
-            rival.protocol == job.protocol && (urgency > job.put.urgency || same && is_placed && before(rival))
+            let (urgency, rivals) = (job.urgency(), rival.urgency());
+            rivals > urgency || rivals == urgency && is_placed && before(rival)
         })
     }
 
@@ -87,7 +86,10 @@ impl Ledger {
         self.is_due(entry, at_ms)
             && job.unheard_over_ms <= at_ms
             && job.leases.iter().all(is_over)
-            && self.blockers(entry).iter().all(|blocker| self.comes_in_the_end(*blocker, at_ms))
+            && self
+                .blockers(entry)
+                .iter()
+                .all(|blocker| self.jobs[*blocker].ended.is_some() || self.comes_in_the_end(*blocker, at_ms))
     }
 
     /// When whoever was given a job last, which brings its own time, has had that time for certain.
@@ -96,6 +98,20 @@ impl Ledger {
         let Job { put, leases, .. } = &self.jobs[entry];
         let own_ms = put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000);
         leases.last().map(|lease| lease.since.at_ms + own_ms + 2 * SECOND_MS)
+    }
+
+    /// How many jobs of this queue someone may hold for ever.
+    #[must_use]
+    pub fn may_be_held_for_ever(&self, queue: &str) -> usize {
+        let is_endless = |lease: &Lease| !lease.by_connection && lease.over_ms.is_none();
+        let held = |job: &&Job| job.unheard_over_ms == u64::MAX || job.leases.iter().any(is_endless);
+        self.jobs.iter().filter(|job| job.put.may_be_in(queue)).filter(held).count()
+    }
+
+    /// Whether dates mean something else than when they were said.
+    #[must_use]
+    pub fn are_dates_lost(&self) -> bool {
+        self.dates_lost
     }
 
     /// Whether a job is there unless the one request was carried out that may have completed or removed it.

@@ -34,8 +34,8 @@ fn speaker(protocol: &str) -> &'static Speaker {
     SPEAKERS.iter().find(|speaker| speaker.protocol == protocol).expect("it is spoken")
 }
 
-fn taker(client: ClientId, protocol: &str) -> Taker {
-    Taker { client, speaker: speaker(protocol), gone: false }
+fn taker(client: ClientId, protocol: &str) -> Taker<'static> {
+    Taker { queues: &["a"], id: "0", client, speaker: speaker(protocol), gone: false }
 }
 
 /// Whether the job is ready when all is at rest.
@@ -49,7 +49,8 @@ fn always_ready(ledger: &Ledger) -> bool {
 }
 
 fn take(ledger: &mut Ledger, entry: Entry, client: ClientId, protocol: &str, turn: u64) -> Result<Entry, Wrong> {
-    ledger.took(body_of(entry).as_bytes(), &taker(client, protocol), at(turn), at(turn))
+    let by = Taker { id: &entry.to_string(), ..taker(client, protocol) };
+    ledger.took(body_of(entry).as_bytes(), &by, at(turn), at(turn))
 }
 
 fn holds(ledger: &mut Ledger, client: ClientId, protocol: &str, turn: u64) {
@@ -77,6 +78,25 @@ fn a_body_is_known_whole() {
     for other in ["{\"j\":0,\"pad\":\"x\"}", "{\"j\":1,\"pad\":\"\"}", "", "{\"j\":"] {
         ledger.entry_of(other.as_bytes()).expect_err(other);
     }
+}
+
+#[test]
+fn a_job_comes_by_its_own_name_from_its_own_queue() {
+    let taken = |id: &str, queues: &[&'static str], put: Put| {
+        let mut ledger = ledger_of("masenko", [put]);
+        ledger.took(body_of(0).as_bytes(), &Taker { id, queues, ..taker(A, "masenko") }, at(2), at(2))
+    };
+    let dead = Put { dead_queue: Some("d"), failures: Some(0), ..plain(0) };
+    assert_eq!(taken(&uuid_of_number(0), &["b", "a"], plain(0)), Ok(0));
+    refused(taken("1", &["a"], plain(0)), "was given as '1'");
+    refused(taken(&uuid_of_number(1), &["a"], plain(0)), "was given as");
+    refused(taken("0", &["b"], plain(0)), "asked for");
+    refused(taken("0", &["d"], dead.clone()), "asked for");
+    let mut ledger = ledger_of("masenko", [dead]);
+    holds(&mut ledger, A, "masenko", 2);
+    ledger.client_gone(A);
+    let by = Taker { queues: &["d"], ..taker(B, "masenko") };
+    assert_eq!(ledger.took(body_of(0).as_bytes(), &by, at(3), at(3)), Ok(0));
 }
 
 #[test]

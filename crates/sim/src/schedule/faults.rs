@@ -142,6 +142,7 @@ impl Schedule {
         for person in std::mem::take(&mut self.people) {
             self.world.forget(person.client);
             self.lose(&person);
+            self.settle(&person);
         }
         let before = self.world.setup().log.segment_bytes;
         let mut segment_bytes = before;
@@ -174,6 +175,7 @@ impl Schedule {
 
     fn cut_power_within_a_turn(&mut self) -> Result<(), Wrong> {
         let operations = self.below(6) as u64;
+        let struck_before = self.world.disk.struck().len();
         self.world.cut_power_after(operations);
         for _ in 0..6 {
             self.someone_asks();
@@ -182,7 +184,7 @@ impl Schedule {
                 break;
             }
         }
-        if !self.world.disk.struck().is_empty() {
+        if self.world.disk.struck().len() > struck_before {
             self.count("fault power cut within a turn", 1);
             self.room_wanted();
         }

@@ -7,6 +7,8 @@ use crate::clients::{Ask, Heard, Held, Put, uuid_of_entry};
 use crate::ledger::{Taker, When};
 use crate::world::{Chunk, Wrong};
 
+/// What takeanumber says when it removes a job instead of trying it again.
+pub const NO_RETRIES: &str = "No retries remaining";
 /// What masenko says to those who are silent for too long.
 const NO_HEARTBEAT: &[u8] = b"ERR {\"msg\":\"no heartbeat\"}\n";
 
@@ -69,17 +71,13 @@ impl Schedule {
         if !is_right_at_all(&said) {
             return Err(format!("{:?}, at {when:?}: {said}, which never comes", self.people[index]));
         }
-        let disturbed = match ask {
-            Ask::Complete(held) | Ask::Remove(held) | Ask::Fail(held) | Ask::Release(held) => Some(held.entry),
-            Ask::Group { completes, .. } => completes.as_ref().map(|held| held.entry),
-            _ => None,
-        };
+        let disturbed = ask.disturbs();
         let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
         disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
         match ask {
             _ if let Heard::Refused(words) = &heard => {
                 self.check_refused(index, ask, words, *sure && alone, *asked)?;
-                self.note_refused(ask, words);
+                self.note_refused(ask, words, when);
                 Ok(())
             }
             Ask::Put(put) => self.note_put(index, put, heard, *asked, when),
@@ -93,8 +91,10 @@ impl Schedule {
         }
     }
 
-    fn note_refused(&mut self, ask: &Ask, words: &str) {
+    fn note_refused(&mut self, ask: &Ask, words: &str, when: When) {
         match ask {
+            // Someone has removed what was to be run.
+            Ask::Put(put) if words == "-NOT-FOUND" => self.ledger.ended(put.entry, false, when),
             Ask::Put(put) => self.ledger.put_refused(&[put.entry]),
             Ask::Group { puts, completes } => {
                 let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
@@ -102,8 +102,14 @@ impl Schedule {
                 completes.iter().for_each(|held| self.ledger.end_refused(held.entry));
             }
             Ask::Complete(held) | Ask::Remove(held) => self.ledger.end_refused(held.entry),
-            // This one removes what it refuses.
-            Ask::Fail(_) if words.contains("No retries remaining") => {}
+            // What is refused so has failed for the last time, by its own rule: workq's are kept, others may have a dead queue.
+            Ask::Fail(held) if words.contains(NO_RETRIES) => {
+                let job = &self.ledger.jobs[held.entry];
+                let (is_over, keeps) = (job.put.dead_queue.is_none(), job.protocol == "workq");
+                if is_over {
+                    self.ledger.ended(held.entry, keeps, when);
+                }
+            }
             Ask::Fail(held) => self.ledger.fail_refused(held.entry),
             _ => {}
         }
@@ -112,8 +118,17 @@ impl Schedule {
     fn note_put(&mut self, index: usize, put: &Put, heard: Heard, asked: When, when: When) -> Result<(), Wrong> {
         match heard {
             Heard::Put(numbers) => self.ledger.put_told(&[put.entry], &numbers, when),
-            Heard::Nothing => self.check_given_up(index, put, asked, when),
-            Heard::Result(success) => self.check_result(&uuid_of_entry(put.entry), success),
+            // What was run is gone when that was answered.
+            Heard::Nothing => {
+                self.check_given_up(index, put, asked, when)?;
+                self.ledger.ended(put.entry, false, when);
+                Ok(())
+            }
+            Heard::Result(success) => {
+                self.check_result(&uuid_of_entry(put.entry), success)?;
+                self.ledger.ended(put.entry, false, when);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -146,13 +161,11 @@ impl Schedule {
         let who = &self.people[index];
         let (client, speaker) = (who.client, who.speaker);
         let silent = speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
-        let by = Taker { client, speaker, gone: who.gone || silent };
+        let by = Taker { queues, id: &id, client, speaker, gone: who.gone || silent };
         let entry = self.ledger.took(&body, &by, asked, when)?;
         let put = &self.ledger.jobs[entry].put;
-        let mut of_job = [Some(put.queue), put.dead_queue].into_iter().flatten();
-        let Some(queue) = of_job.find(|queue| queues.contains(queue)) else {
-            return Err(format!("job {entry} of '{}' was given to someone who asked for {queues:?}", put.queue));
-        };
+        let of_job = [Some(put.queue), put.dead_queue].into_iter().flatten().find(|queue| queues.contains(queue));
+        let queue = of_job.expect("it comes from one of its queues");
         self.people[index].holds.push(Held { entry, id, queue });
         self.check_order(index, entry, asked, when)
     }

@@ -50,7 +50,7 @@ impl Schedule {
         let holds = self.people[index].holds.len();
         match self.below(20) {
             0..8 => Ask::Put(self.job(self.ledger.next_entry())),
-            8 => self.group(index),
+            8 if self.people[index].speaker.protocol == "masenko" => self.group(index),
             9..14 => self.take(index),
             14 => self.look(index),
             15 if self.people[index].known => Ask::Nonsense(u32::try_from(self.below(60)).unwrap_or(0)),
@@ -210,6 +210,13 @@ impl Schedule {
         }
     }
 
+    /// What a client asked that may end jobs or leases was done by now, or never will be.
+    pub fn settle(&mut self, person: &Person) {
+        let now = self.now();
+        let disturbed = person.pending.iter().filter_map(|pending| pending.ask.disturbs());
+        disturbed.for_each(|entry| self.ledger.settled(entry, now));
+    }
+
     /// A client goes, in one of several ways.
     pub fn someone_goes(&mut self) -> Result<(), Wrong> {
         if self.people.is_empty() {
@@ -231,6 +238,7 @@ impl Schedule {
         // What it had sent may still be carried out.
         self.world.rest()?;
         self.lose(&person);
+        self.settle(&person);
         // Where there is little memory, the answer to its last put may be held back, and its session lasts until then.
         let held_back_ms = if self.is_short_of_memory() { HELD_BACK_MS } else { 0 };
         self.ledger.client_seen_off(person.client, self.world.elapsed_ms() + held_back_ms);
@@ -277,6 +285,7 @@ impl Schedule {
             self.world.forget(client);
             let person = self.people.swap_remove(index);
             self.lose(&person);
+            self.settle(&person);
         }
         if self.people.len() < 3 {
             self.invite();

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use jobyard_engine::Limits;
 
 use super::Schedule;
+use super::hearing::NO_RETRIES;
 use super::person::SLACK_MS;
-use crate::clients::{Ask, Counts, Entry, Put, RUN_WAIT_MS};
+use crate::clients::{Ask, Counts, Entry, Held, Put, RUN_WAIT_MS};
 use crate::ledger::{DAY_MS, Kept, When};
 use crate::world::Wrong;
 
@@ -271,7 +272,8 @@ impl Schedule {
             (["about to stop", "Draining"], self.draining),
         ];
         let want = wants.iter().find(|(texts, _)| texts.iter().any(|text| words.contains(text)));
-        let own_rule = matches!(ask, Ask::Fail(_)) && words.contains("No retries remaining");
+        let may_fail = |held: &Held| self.ledger.jobs[held.entry].failures_max().is_some();
+        let own_rule = matches!(ask, Ask::Fail(held) if words.contains(NO_RETRIES) && may_fail(held));
         match want {
             Some((_, false)) => Err(format!("{who:?} asked {ask:?}, and was told without a reason: {words}")),
             None if sure && !own_rule => Err(format!("{who:?} has a job, asked {ask:?}, and was told: {words}")),
