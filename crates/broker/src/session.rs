@@ -1,6 +1,6 @@
 //! What a client has sent becomes commands, and these are carried out or refused.
 
-use jobyard_engine::{ClientId, Command, Look, Refusal, Reply, Wait};
+use jobyard_engine::{ClientId, Command, LeaseRequest, Look, Refusal, Reply, Wait};
 use jobyard_log::Log;
 use jobyard_protocols::Next;
 
@@ -16,6 +16,9 @@ const OUTPUT_BYTES_PER_WORK: u64 = 64;
 
 /// For how long the answer of an enqueue is held back when memory is almost used up.
 const HELD_BACK_MS_MAX: u64 = 100;
+
+/// Without memory, one who waits may name queues that are not there in so many bytes.
+const NEW_NAMES_BYTES_MAX: usize = 256;
 
 /// How full the memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,12 +119,25 @@ impl<L: Log> Broker<L> {
             Pressure::Low | Pressure::High { .. } | Pressure::Full | Pressure::Over => None,
         };
         let mut command = if may_wait { command } else { without_waiting(command) };
-        if let (Command::Lease(request), Pressure::Full | Pressure::Over) = (&mut command, pressure) {
-            // There is no room for the names of queues that nobody can put a job in now.
-            request.creates_queues = false;
-            request.queues.retain(|name| self.engine.has_queue(name));
+        if let (Command::Lease(request), Pressure::Full | Pressure::Over) = (&mut command, pressure)
+            && !self.keep_names(request)
+        {
+            return self.answer(id, &Reply::Refused(Refusal::OutOfMemory));
         }
         self.call_holding_back(self.now, held_back, |engine, now, answers| engine.handle(now, id, command, answers));
+    }
+
+    /// There is no memory for the names of queues that nobody can put a job in now, but for a few short ones: who waits for
+    /// such a queue is served when there is memory for it. False if that cannot be.
+    fn keep_names(&self, request: &mut LeaseRequest) -> bool {
+        request.creates_queues = false;
+        let new = request.queues.iter().filter(|name| !self.engine.has_queue(name));
+        let new_bytes: usize = new.map(|name| name.as_bytes().len()).sum();
+        if new_bytes <= NEW_NAMES_BYTES_MAX {
+            return true;
+        }
+        request.queues.retain(|name| self.engine.has_queue(name));
+        request.wait == Wait::No
     }
 
     /// What the engine need not or must not hear of. Nobody is given a job who cannot be told of it, or to whom the server is

@@ -268,6 +268,25 @@ fn above_four_fifths_of_the_memory_enqueues_are_slowed_and_above_95_percent_refu
 }
 
 #[test]
+fn who_waits_for_a_queue_that_is_not_there_is_served_although_there_was_no_memory() {
+    let mut world = World::limited(|limits| limits.memory_bytes_max = 60_000);
+    let (alice, bob, carol) = (world.connect(PLAIN), world.connect(PLAIN), world.connect(PLAIN));
+    while world.ask(alice, "put q x\n") != "OutOfMemory\n" {
+        world.pass(100);
+        world.hear(alice);
+    }
+    assert_eq!(world.ask(bob, "wait other 60000\n"), "");
+    // There is room for a name, and not for any name.
+    let long = "n".repeat(1_000);
+    assert_eq!(world.ask(carol, &format!("wait {long} 60000\n")), "OutOfMemory\n");
+    assert_eq!(world.ask(carol, &format!("get {long}\n")), "none\n");
+    let freed: String = (1..=100).map(|number| format!("rm {number}\n")).collect();
+    world.ask(alice, &freed);
+    world.ask(alice, "put other x\n");
+    assert_eq!(world.hear(bob).matches("job ").count(), 1, "it was put, and someone waits for it");
+}
+
+#[test]
 fn the_sums_over_all_clients_return_to_nothing() {
     let mut world = World::new();
     let clients: Vec<u64> = (0..3).map(|_| world.connect(LIVELY)).collect();
