@@ -94,33 +94,25 @@ mod tests {
         assert_eq!(small.unfinished_bytes_max(), 10);
     }
 
-    /// The bounds of the design, written out: a default that changes must be changed here and in `docs/limits.md` too.
+    /// Written out: a default that changes must be changed here and in `docs/limits.md` too.
     #[test]
     fn the_defaults_are_those_that_were_promised() {
         let promised = Limits {
-            // "body 16 MiB (workq 1 MiB), line = body + 64 KiB"
             body_bytes_max: 16_777_216,
             block_bytes_max: 1_048_576,
             line_extra_bytes_max: 65_536,
-            // "unfinished input over all clients 256 MiB"
             input_bytes_max: 268_435_456,
-            // "output per client 1 MiB + one answer"
             output_bytes_max: 1_048_576,
-            // "ATOMIC 1,000 lines and 16 MiB"
             group_steps_max: 1_000,
             group_bytes_max: 16_777_216,
-            // No bound of the design, but a line's length: this is less.
             queue_name_bytes_max: 1_048_576,
-            // "queues named in one wait 1,000, queues 1,000,000"
             queues_named_max: 1_000,
             queues_max: 1_000_000,
-            // "held per client 10,000, clients 20,000"
             held_max: 10_000,
             clients_max: 20_000,
-            // Shares of a turn.
             turn_bytes_max: 65_536,
             turn_commands_max: 64,
-            // The server sets it: "three quarters of the machine or its cgroup".
+            // The server sets it.
             memory_bytes_max: usize::MAX,
             default_lease_ms: 60_000,
             vanished_rest_ms: 1_000,

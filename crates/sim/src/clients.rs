@@ -75,7 +75,7 @@ pub struct Held {
     pub entry: Entry,
     /// What its protocol calls it.
     pub id: String,
-    /// The queue that it was put to.
+    /// The queue that it came from.
     pub queue: &'static str,
 }
 
@@ -206,8 +206,6 @@ pub struct Speaker {
     pub protocol: &'static str,
     /// Whether what a client holds ends with its connection.
     pub holds_by_connection: bool,
-    /// Whether one can wait for a job.
-    pub waits: bool,
     /// Whether one that is silent for too long is cut off.
     pub heartbeat: bool,
     /// For how long a lease lasts, in milliseconds, if the job does not say; nothing: until it is ended.
@@ -223,6 +221,12 @@ pub struct Speaker {
 /// One for each protocol that has jobs.
 pub const SPEAKERS: &[Speaker] =
     &[goqueue::SPEAKER, takeanumber::SPEAKER, masenko::SPEAKER, jobcentre::SPEAKER, workq::SPEAKER];
+
+/// Who waits for so long waits until there is a job.
+pub const FOR_EVER_MS: u64 = u64::MAX;
+
+/// No lease that has an end lasts longer.
+pub const DAY_MS: u64 = 86_400_000;
 
 /// For how long whoever has a job run waits for its result, in milliseconds.
 pub const RUN_WAIT_MS: u64 = 5_000;

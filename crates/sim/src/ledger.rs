@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobyard_engine::ClientId;
 
-use crate::clients::{Entry, Put, Speaker, uuid_of_entry, uuid_of_number};
+use crate::clients::{DAY_MS, Entry, Put, Speaker, uuid_of_entry, uuid_of_number};
 use crate::world::Wrong;
 pub use certain::Kept;
 
@@ -65,6 +65,8 @@ pub struct Taker<'a> {
     pub queues: &'a [&'static str],
     /// By this name: its number or its UUID.
     pub id: &'a str,
+    /// In which turn it asked.
+    pub asked_turn: u64,
     /// Which client.
     pub client: ClientId,
     /// What it speaks.
@@ -75,8 +77,6 @@ pub struct Taker<'a> {
 
 /// What a deadline may be late, and what a job rests whose holder has vanished.
 const SECOND_MS: u64 = 1_000;
-/// No lease that has an end lasts longer.
-pub const DAY_MS: u64 = 86_400_000;
 
 /// Jobs that were put together, and what was completed with them.
 #[derive(Clone, Debug)]
@@ -94,6 +94,8 @@ pub struct Group {
 struct Lease {
     client: ClientId,
     since: When,
+    /// In which turn the client asked.
+    asked_turn: u64,
     by_connection: bool,
     /// Whether the job is not ready at once if the connection ends.
     rests: bool,
@@ -359,8 +361,8 @@ impl Ledger {
         }
     }
 
-    /// A client was given a job, which it had asked for at `asked`, and of which it began to hear at `when`. The server
-    /// decided that at any time between the two.
+    /// A client was given a job, of which nothing was decided before `asked`, and of which it began to hear at `when`. The
+    /// server decided that at any time between the two.
     ///
     /// # Errors
     /// If that must not be.
@@ -373,6 +375,7 @@ impl Ledger {
         let lease = Lease {
             client,
             since: when,
+            asked_turn: by.asked_turn,
             by_connection: speaker.holds_by_connection,
             // Who vanishes shortly before the end makes it rest.
             rests: speaker.heartbeat,

@@ -20,21 +20,6 @@ pub fn coin(state: &mut u64) -> bool {
     splitmix(state) >> 63 == 1
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_number_below_comes_and_no_other() {
-        let mut state = 7;
-        let mut seen = [0; 5];
-        (0..1_000).for_each(|_| seen[below(&mut state, 5)] += 1);
-        assert!(seen.iter().all(|&count| (140..=260).contains(&count)), "{seen:?}");
-        let heads = (0..1_000).filter(|_| coin(&mut state)).count();
-        assert!((430..=570).contains(&heads), "{heads}");
-    }
-}
-
 /// A number that is the same whenever all that was added was the same, in the same order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Digest(u64);
@@ -52,5 +37,20 @@ impl Digest {
     /// The number.
     pub fn value(self) -> u64 {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_below_comes_and_no_other() {
+        let mut state = 7;
+        let mut seen = [0; 5];
+        (0..1_000).for_each(|_| seen[below(&mut state, 5)] += 1);
+        assert!(seen.iter().all(|&count| (140..=260).contains(&count)), "{seen:?}");
+        let heads = (0..1_000).filter(|_| coin(&mut state)).count();
+        assert!((430..=570).contains(&heads), "{heads}");
     }
 }

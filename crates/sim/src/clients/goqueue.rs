@@ -1,11 +1,10 @@
 //! goqueue, as a client speaks it.
 
-use super::{Answer, Ask, Counts, DEFAULT_LEASE_MS, Heard, Said, Speaker, text, unexpected};
+use super::{Answer, Ask, Counts, DEFAULT_LEASE_MS, FOR_EVER_MS, Heard, Said, Speaker, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "goqueue",
     holds_by_connection: false,
-    waits: true,
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     commands: &["goqueue ADD", "goqueue RESERVE", "goqueue DELETE", "goqueue CONNECT", "goqueue nonsense"],
@@ -30,7 +29,7 @@ fn say(ask: &Ask, _wall_ms: i64) -> Said {
         }
         Ask::Take { queues, wait_ms } if *wait_ms >= 1_000 => {
             // 0 is for ever.
-            let seconds = if *wait_ms == u64::MAX { 0 } else { u32::try_from(wait_ms / 1_000).ok()? };
+            let seconds = if *wait_ms == FOR_EVER_MS { 0 } else { u32::try_from(wait_ms / 1_000).ok()? };
             let bytes = [format!("RESERVE\0{}\0", queues[0]).as_bytes(), &seconds.to_le_bytes()].concat();
             Some((bytes, "goqueue RESERVE"))
         }

@@ -1,20 +1,16 @@
 //! Job Centre, as a client speaks it.
 
-use super::{Answer, Ask, Heard, Said, Speaker, line, number_after, object_after, text, unexpected};
+use super::{Answer, Ask, FOR_EVER_MS, Heard, Said, Speaker, line, number_after, object_after, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "jobcentre",
     holds_by_connection: true,
-    waits: true,
     heartbeat: false,
     lease_ms: None,
     commands: &["jobcentre put", "jobcentre get", "jobcentre delete", "jobcentre abort", "jobcentre nonsense"],
     say,
     hear,
 };
-
-/// Longer than anything is waited for: a get waits for ever, or not.
-pub const FOR_EVER_MS: u64 = u64::MAX;
 
 fn say(ask: &Ask, _wall_ms: i64) -> Said {
     let (text, label) = match ask {

@@ -1,11 +1,13 @@
 //! masenko, as a client speaks it.
 
-use super::{Answer, Ask, Counts, Heard, Put, Said, Speaker, date, line, number_after, object_after, text, unexpected};
+use super::{
+    Answer, Ask, Counts, FOR_EVER_MS, Heard, Put, Said, Speaker, date, line, number_after, object_after, text,
+    unexpected,
+};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "masenko",
     holds_by_connection: true,
-    waits: true,
     heartbeat: true,
     lease_ms: None,
     commands: &[
@@ -59,7 +61,7 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         }
         Ask::Take { queues, wait_ms } => {
             // 0 is not allowed, and a millisecond is as good.
-            let wait_ms = if *wait_ms == u64::MAX { return None } else { (*wait_ms).max(1) };
+            let wait_ms = if *wait_ms == FOR_EVER_MS { return None } else { (*wait_ms).max(1) };
             let queues: Vec<_> = queues.iter().map(|queue| format!("\"{queue}\"")).collect();
             let text = format!("FETCH {{\"queues\":[{}],\"timeout\":\"{wait_ms}ms\"}}\n", queues.join(","));
             (text, "masenko FETCH")
@@ -68,7 +70,7 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         Ask::Fail(held) => (format!("NACK {{\"id\":{}}}\n", held.id), "masenko NACK"),
         Ask::Count(_) => ("INFO\n".to_owned(), "masenko INFO"),
         Ask::Greet => ("PING\n".to_owned(), "masenko PING"),
-        Ask::Leave { .. } => ("QUIT\n".to_owned(), "masenko QUIT"),
+        Ask::Leave { politely: true } => ("QUIT\n".to_owned(), "masenko QUIT"),
         Ask::Nonsense(kind) => {
             let text = ["DANCE\n", "PUSH {\n", "ACK {\"id\":0}\n", "ACK {\"id\":99999999}\n", "PUSH {\"name\":\"\"}\n"];
             (text[*kind as usize % text.len()].to_owned(), "masenko nonsense")

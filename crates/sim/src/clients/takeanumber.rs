@@ -5,7 +5,6 @@ use super::{Answer, Ask, Counts, Heard, Said, Speaker, line, text, unexpected};
 pub const SPEAKER: Speaker = Speaker {
     protocol: "takeanumber",
     holds_by_connection: false,
-    waits: false,
     heartbeat: false,
     lease_ms: None,
     commands: &[

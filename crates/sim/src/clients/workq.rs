@@ -1,14 +1,13 @@
 //! workq, as a client speaks it.
 
 use super::{
-    Answer, Ask, Counts, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line, text, unexpected,
-    uuid_of_entry,
+    Answer, Ask, Counts, DAY_MS, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line, text,
+    unexpected, uuid_of_entry,
 };
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "workq",
     holds_by_connection: false,
-    waits: true,
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     commands: &[
@@ -33,7 +32,6 @@ pub const SPEAKER: Speaker = Speaker {
 
 /// Long enough for every test.
 const LIFETIME_MS: u64 = 1 << 50;
-const OWN_TIME_MS: u64 = 86_400_000;
 /// The results of those who complete, and of those who fail.
 const GOOD: &str = "good";
 const BAD: &str = "bad";
@@ -46,7 +44,7 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
                 return None;
             }
             let (id, queue, body, len) = (uuid_of_entry(put.entry), put.queue, &put.body, put.body.len());
-            let ttr = put.own_time_s.map_or(OWN_TIME_MS, |seconds| u64::from(seconds) * 1_000);
+            let ttr = put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000);
             let ttl = put.lifetime_s.map_or(LIFETIME_MS, |seconds| u64::from(seconds) * 1_000);
             let fails = put.failures.map_or(String::new(), |failures| format!(" -max-fails={}", failures + 1));
             let flags = format!(" -priority={}{fails}", put.urgency);
@@ -60,7 +58,7 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
             };
             (format!("{command}\r\n{body}\r\n"), label)
         }
-        Ask::Take { queues, wait_ms } if *wait_ms < 86_400_000 => {
+        Ask::Take { queues, wait_ms } if *wait_ms < DAY_MS => {
             (format!("lease {} {wait_ms}\r\n", queues.join(" ")), "workq lease")
         }
         Ask::Complete(held) => (format!("complete {} {}\r\n{GOOD}\r\n", held.id, GOOD.len()), "workq complete"),

@@ -2,8 +2,8 @@
 
 use jobyard_engine::ClientId;
 
-use super::{DAY_MS, Job, Lease, Ledger, SECOND_MS, When};
-use crate::clients::Entry;
+use super::{Job, Lease, Ledger, SECOND_MS, When};
+use crate::clients::{DAY_MS, Entry};
 
 /// For how long a job may have been kept from being ready: by a lease, or by its date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +98,14 @@ impl Ledger {
         let Job { put, leases, .. } = &self.jobs[entry];
         let own_ms = put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000);
         leases.last().map(|lease| lease.since.at_ms + own_ms + 2 * SECOND_MS)
+    }
+
+    /// A job of this queue that was given to someone else than this client who asked for it after that turn.
+    #[must_use]
+    pub fn given_to_later(&self, queue: &str, client: ClientId, turn: u64) -> Option<Entry> {
+        let is_later = |lease: &Lease| lease.client != client && lease.asked_turn > turn;
+        let of_queue = |job: &Job| job.put.queue == queue && job.put.dead_queue.is_none();
+        self.jobs.iter().position(|job| of_queue(job) && job.leases.iter().any(is_later))
     }
 
     /// How many jobs of this queue someone may hold for ever.

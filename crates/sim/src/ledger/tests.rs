@@ -35,7 +35,7 @@ fn speaker(protocol: &str) -> &'static Speaker {
 }
 
 fn taker(client: ClientId, protocol: &str) -> Taker<'static> {
-    Taker { queues: &["a"], id: "0", client, speaker: speaker(protocol), gone: false }
+    Taker { queues: &["a"], id: "0", asked_turn: 0, client, speaker: speaker(protocol), gone: false }
 }
 
 /// Whether the job is ready when all is at rest.
@@ -418,6 +418,17 @@ fn the_more_urgent_comes_first_and_of_equals_the_one_that_was_there_before() {
     assert_eq!(given([plain(0), Put { delay_s: Some(1), ..plain(1) }], 1, "masenko"), None, "its place is another");
     assert_eq!(given([Put { queue: "b", ..plain(0) }, plain(1)], 1, "masenko"), None, "it is in another queue");
     assert_eq!(given([urgent(0, 1), Put { runs: true, ..plain(1) }], 1, "workq"), None, "it has no urgency");
+}
+
+#[test]
+fn who_waits_is_not_passed_over() {
+    let mut ledger = one("goqueue");
+    let by = Taker { asked_turn: 5, ..taker(A, "goqueue") };
+    ledger.took(body_of(0).as_bytes(), &by, at(7), at(8)).expect("nobody else has it");
+    assert_eq!(ledger.given_to_later("a", B, 4), Some(0));
+    assert_eq!(ledger.given_to_later("a", B, 5), None, "they may have come at the same time");
+    assert_eq!(ledger.given_to_later("a", A, 4), None, "it is theirs");
+    assert_eq!(ledger.given_to_later("b", B, 4), None, "it is of another queue");
 }
 
 #[test]

@@ -7,9 +7,9 @@ use jobyard_engine::ClientId;
 use super::people::HELD_BACK_MS;
 use super::person::Person;
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Counts, Entry, PAGE, SPEAKERS};
+use crate::clients::{Ask, Counts, DAY_MS, Entry, PAGE, SPEAKERS};
 use crate::disk::Crash;
-use crate::ledger::{DAY_MS, Group, Kept, Ledger};
+use crate::ledger::{Group, Kept, Ledger};
 use crate::world::{Manners, Parting, Wrong};
 
 /// workq's states of jobs that are finished: done, and failed.
@@ -155,7 +155,8 @@ impl Schedule {
                 taken += 1;
             }
             let is_listed_rightly = self.people[taker].holds_in_order(&listed);
-            if !is_listed_rightly && !(listed.is_empty() && self.is_short_of_memory()) {
+            let is_refused = listed.is_empty() && self.is_short_of_memory();
+            if !is_listed_rightly && !is_refused {
                 return Err(format!("'{queue}' was said to have {listed:?} ready, in this order"));
             }
             self.count("audit: a queue is listed rightly", u64::from(listed.len() > 1));

@@ -176,6 +176,7 @@ pub const RECORDS: &[&str] = &[
     "audit: a result is there",
     "checked: a job came in its order",
     "checked: a list can be right",
+    "checked: nobody was passed over",
     "checked: someone gave that result",
     "checked: full memory",
     "checked: what was refused could be",

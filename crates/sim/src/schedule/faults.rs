@@ -85,7 +85,7 @@ impl Schedule {
         let Faults { clients, kills, power, disk, full, stops, clocks, .. } = self.faults;
         match self.below(12) {
             0 | 1 if clients => return self.someone_goes(),
-            2 if clients => self.someone_stalls(),
+            2 if clients => self.someone_stops_reading(),
             3 if kills => return self.crash(Crash::Kill),
             4 if power => {
                 let crash = self.some_power_cut();

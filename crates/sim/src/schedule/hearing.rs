@@ -82,7 +82,10 @@ impl Schedule {
             }
             Ask::Put(put) => self.note_put(index, put, heard, *asked, when),
             Ask::Group { puts, completes } => self.note_group(puts, completes.as_ref(), heard, when),
-            Ask::Take { queues, wait_ms } => self.note_take(index, queues, *wait_ms, heard, (*asked, when)),
+            Ask::Take { queues, wait_ms } => match heard {
+                Heard::Took { id, body } => self.note_took(index, pending, &id, &body, queues, when),
+                _ => self.check_nothing(index, queues, *wait_ms, *asked, when),
+            },
             Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_) | Ask::Fail(_) => {
                 self.note_done(index, ask, label, *asked, when);
                 Ok(())
@@ -146,28 +149,32 @@ impl Schedule {
         Ok(())
     }
 
-    fn note_take(
+    fn note_took(
         &mut self,
         index: usize,
+        pending: &Pending,
+        id: &str,
+        body: &[u8],
         queues: &[&'static str],
-        wait_ms: u64,
-        heard: Heard,
-        (asked, when): (When, When),
+        when: When,
     ) -> Result<(), Wrong> {
-        let Heard::Took { id, body } = heard else {
-            return self.check_nothing(index, queues, wait_ms, asked, when);
-        };
         self.forget_silent(when);
         let who = &self.people[index];
-        let (client, speaker) = (who.client, who.speaker);
-        let silent = speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
-        let by = Taker { queues, id: &id, client, speaker, gone: who.gone || silent };
-        let entry = self.ledger.took(&body, &by, asked, when)?;
+        let silent = who.speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
+        let by = Taker {
+            client: who.client,
+            speaker: who.speaker,
+            queues,
+            id,
+            asked_turn: pending.asked.turn,
+            gone: who.gone || silent,
+        };
+        let entry = self.ledger.took(body, &by, pending.undecided, when)?;
         let put = &self.ledger.jobs[entry].put;
         let of_job = [Some(put.queue), put.dead_queue].into_iter().flatten().find(|queue| queues.contains(queue));
         let queue = of_job.expect("it comes from one of its queues");
-        self.people[index].holds.push(Held { entry, id, queue });
-        self.check_order(index, entry, asked, when)
+        self.people[index].holds.push(Held { entry, id: id.to_owned(), queue });
+        self.check_order(index, entry, pending.undecided, when)
     }
 
     fn note_done(&mut self, index: usize, ask: &Ask, label: &str, asked: When, when: When) {

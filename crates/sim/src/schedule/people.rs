@@ -4,7 +4,7 @@ use jobyard_protocols::PROTOCOLS;
 
 use super::person::{Pending, Person};
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Entry, Put, SPEAKERS, Speaker, uuid_of_entry};
+use crate::clients::{Ask, Entry, FOR_EVER_MS, Put, SPEAKERS, Speaker, uuid_of_entry};
 use crate::ledger::{Group, Job, When};
 use crate::world::{Manners, Parting, Wrong};
 
@@ -74,7 +74,8 @@ impl Schedule {
         match (self.people[index].speaker.protocol, self.below(8)) {
             ("workq", 0..3) => self.ask_for_result(),
             ("workq", 3 | 4) => Ask::List { queue, delayed: self.coin(), offset: self.below(4) },
-            ("masenko" | "takeanumber", 0) if self.faults.clients => Ask::Leave { politely: self.coin() },
+            ("masenko", 0) if self.faults.clients => Ask::Leave { politely: true },
+            ("takeanumber", 0) if self.faults.clients => Ask::Leave { politely: self.coin() },
             ("workq" | "masenko" | "takeanumber", 5) => Ask::Greet,
             _ => Ask::Count(queue),
         }
@@ -102,9 +103,9 @@ impl Schedule {
             }
         }
         let wait_ms = match speaker.protocol {
-            "goqueue" if self.one_in(6) => u64::MAX,
+            "goqueue" if self.one_in(6) => FOR_EVER_MS,
             "goqueue" => 1_000 + 1_000 * self.below(3) as u64,
-            "jobcentre" if self.one_in(3) => u64::MAX,
+            "jobcentre" if self.one_in(3) => FOR_EVER_MS,
             "jobcentre" | "takeanumber" => 0,
             _ => WAITS_MS[self.below(WAITS_MS.len())],
         };
@@ -150,7 +151,7 @@ impl Schedule {
         Ask::Group { puts, completes }
     }
 
-    /// Asks, if it can be said; else something simpler. Whether something was asked.
+    /// Asks, if it can be said; else something simpler, or nothing.
     pub fn ask(&mut self, index: usize, mut ask: Ask) {
         let speaker = self.people[index].speaker;
         let wall_ms = self.world.clock.wall_ms;
@@ -174,11 +175,11 @@ impl Schedule {
         if let Ask::Leave { politely } = ask {
             (person.gone, person.heard_ms) = (true, now.at_ms);
             self.ledger.client_gone(client);
-            if !politely && label.ends_with("CLOSE") {
+            if !politely {
                 return self.world.send(client, &bytes);
             }
         }
-        self.people[index].pending.push_back(Pending { ask, label, asked: now, heard_at_ms: None, sure });
+        self.people[index].pending.push_back(Pending { ask, label, asked: now, undecided: now, oldest: None, sure });
         self.world.send(client, &bytes);
     }
 
@@ -246,7 +247,7 @@ impl Schedule {
     }
 
     /// A client stops reading, or reads again.
-    pub fn someone_stalls(&mut self) {
+    pub fn someone_stops_reading(&mut self) {
         if self.people.is_empty() {
             return;
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use jobyard_engine::ClientId;
 
-use crate::clients::{Ask, Entry, Held, Put, RUN_WAIT_MS, Speaker};
+use crate::clients::{Ask, Entry, FOR_EVER_MS, Held, Put, RUN_WAIT_MS, Speaker};
 use crate::ledger::When;
 
 /// A client.
@@ -41,8 +41,10 @@ pub(super) struct Pending {
     pub ask: Ask,
     pub label: &'static str,
     pub asked: When,
+    /// Nothing was decided of it before then.
+    pub undecided: When,
     /// Since when it has been the oldest, and all it sent has arrived.
-    pub heard_at_ms: Option<u64>,
+    pub oldest: Option<When>,
     /// It is about a job that the client has for certain.
     pub sure: bool,
 }
@@ -82,15 +84,20 @@ impl Person {
     }
 
     /// If it waits: for which queues, and until when it must have been answered. To be asked when all is at rest.
-    pub fn waits(&mut self, now_ms: u64) -> Option<(Vec<&'static str>, Option<u64>)> {
+    pub fn waits(&mut self, now: When) -> Option<(Vec<&'static str>, Option<u64>)> {
         if self.gone || !self.reads || self.cut_off {
             return None;
         }
         let pending = self.pending.front_mut()?;
-        let since_ms = *pending.heard_at_ms.get_or_insert(now_ms);
+        let since_ms = pending.oldest.get_or_insert(now).at_ms;
+        // What stands behind it is not even looked at.
+        if matches!(pending.ask, Ask::Take { .. }) {
+            self.pending.iter_mut().for_each(|pending| pending.undecided = now);
+        }
+        let pending = self.pending.front()?;
         match &pending.ask {
             Ask::Take { queues, wait_ms } if *wait_ms > 0 => {
-                let until_ms = (*wait_ms != u64::MAX).then(|| since_ms + wait_ms + SLACK_MS);
+                let until_ms = (*wait_ms != FOR_EVER_MS).then(|| since_ms + wait_ms + SLACK_MS);
                 Some((queues.clone(), until_ms))
             }
             Ask::Result { wait_ms, .. } => Some((Vec::new(), Some(since_ms + wait_ms + SLACK_MS))),
@@ -98,6 +105,11 @@ impl Person {
             Ask::Put(put) if put.runs => Some((Vec::new(), Some(since_ms + RUN_WAIT_MS + SLACK_MS))),
             _ => Some((Vec::new(), Some(since_ms + SLACK_MS))),
         }
+    }
+
+    /// Since which turn it has waited for a job, as the server knows.
+    pub fn waits_since(&self) -> Option<u64> {
+        self.pending.front()?.oldest.map(|oldest| oldest.turn)
     }
 
     /// The job that it has run, and for whose result it waits.

@@ -8,8 +8,8 @@ use jobyard_engine::Limits;
 use super::Schedule;
 use super::hearing::NO_RETRIES;
 use super::person::SLACK_MS;
-use crate::clients::{Ask, Counts, Entry, Held, Put, RUN_WAIT_MS};
-use crate::ledger::{DAY_MS, Kept, When};
+use crate::clients::{Ask, Counts, DAY_MS, Entry, Held, Put, RUN_WAIT_MS};
+use crate::ledger::{Kept, When};
 use crate::world::Wrong;
 
 /// What a client takes, with small buffers.
@@ -33,7 +33,7 @@ impl Schedule {
         for index in 0..self.people.len() {
             self.check_silence(index)?;
             self.check_seen_off(index)?;
-            let Some((queues, until_ms)) = self.people[index].waits(now_ms) else { continue };
+            let Some((queues, until_ms)) = self.people[index].waits(now) else { continue };
             // Whoever took what was to be run has their time.
             let run_over_ms = self.people[index].runs().and_then(|put| self.ledger.own_time_over_ms(put.entry));
             if let Some(until_ms) = until_ms.max(run_over_ms)
@@ -43,6 +43,7 @@ impl Schedule {
                 let who = &self.people[index];
                 return Err(format!("{who:?} should have been answered at {until_ms}, and it is {now_ms}"));
             }
+            self.check_turn_of(index, &queues)?;
             for queue in queues.into_iter().filter(|queue| !unclear.contains(queue)) {
                 if let Some(entry) = self.ledger.all_ready(queue, now.turn, now_ms, Kept::UntilThen).next() {
                     let who = &self.people[index];
@@ -51,6 +52,21 @@ impl Schedule {
             }
             self.count("checked: someone waits rightly", 1);
         }
+        Ok(())
+    }
+
+    /// Someone waits for jobs of these queues: nobody who came later was given one. On a full disk that may be, for there are
+    /// leases that are not written.
+    fn check_turn_of(&mut self, index: usize, queues: &[&str]) -> Result<(), Wrong> {
+        let who = &self.people[index];
+        let Some(since_turn) = who.waits_since().filter(|_| !self.may_want_room(self.now())) else { return Ok(()) };
+        for queue in queues {
+            if let Some(entry) = self.ledger.given_to_later(queue, who.client, since_turn) {
+                let job = &self.ledger.jobs[entry];
+                return Err(format!("{who:?} has waited since turn {since_turn}, and was passed over: {job:?}"));
+            }
+        }
+        self.count("checked: nobody was passed over", u64::from(!queues.is_empty()));
         Ok(())
     }
 
@@ -99,8 +115,7 @@ impl Schedule {
             return Err(format!("{who:?} was told at {when:?} that there is no job, and asked at {asked:?} to wait"));
         }
         for queue in queues {
-            let mut others = self.people.iter().enumerate().filter(|(other, _)| *other != index);
-            if others.any(|(_, person)| person.asks_for(queue)) {
+            if self.others_ask_for(index, queue) {
                 continue;
             }
             if let Some(entry) = self.ledger.all_ready(queue, asked.turn, when.at_ms, Kept::Never).next() {
@@ -114,8 +129,7 @@ impl Schedule {
     /// Someone was given a job: none that comes before it was there all the time, if nobody else can have that one.
     pub(super) fn check_order(&mut self, index: usize, entry: Entry, asked: When, when: When) -> Result<(), Wrong> {
         let queue = self.ledger.jobs[entry].put.queue;
-        let mut others = self.people.iter().enumerate().filter(|(other, _)| *other != index);
-        if others.any(|(_, person)| person.asks_for(queue)) {
+        if self.others_ask_for(index, queue) {
             return Ok(());
         }
         if let Some(other) = self.ledger.overtaken_by(entry, asked.turn, when.at_ms) {
@@ -142,8 +156,7 @@ impl Schedule {
         if said > most {
             return Err(format!("{who:?} was told of {said} jobs in '{queue}', and there are at most {most}"));
         }
-        let mut others = self.people.iter().enumerate().filter(|(other, _)| *other != index);
-        if others.any(|(_, person)| person.asks_for(queue)) {
+        if self.others_ask_for(index, queue) {
             return Ok(());
         }
         let least = self.ledger.all_ready(queue, asked.turn, when.at_ms, Kept::Never).count();
@@ -180,6 +193,12 @@ impl Schedule {
         }
         self.count("checked: a list can be right", u64::from(bodies.len() > 1));
         Ok(())
+    }
+
+    /// Whether someone else asked for a job of this queue, and was not answered yet.
+    fn others_ask_for(&self, index: usize, queue: &str) -> bool {
+        let others = self.people[..index].iter().chain(&self.people[index + 1..]);
+        others.into_iter().any(|person| person.asks_for(queue))
     }
 
     /// Whether someone may have been given this job, and nobody knows.
