@@ -30,6 +30,7 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("engine-removal-unwritten", "a job is done and that is not written"),
     ("engine-lease-unwritten", "a lease that outlives its connection is not written"),
     ("engine-forgets-waiter", "a client that waits is passed over when a job comes"),
+    ("engine-last-waiter-first", "who began to wait last is served first"),
     ("engine-lease-leaves-ready", "a leased job can be leased again"),
     ("engine-lease-reused", "every lease of a life has the same id"),
     ("engine-lease-too-short", "a lease ends at half its time"),

@@ -51,13 +51,14 @@ pub(crate) struct LeaseWant {
 impl Waiting {
     /// The ticket that the next to begin will draw.
     pub(crate) fn next_ticket(&self) -> u64 {
-        self.last_ticket + 1
+        let next = self.last_ticket + 1;
+        if crate::broken("engine-last-waiter-first") { u64::MAX - next } else { next }
     }
 
     /// A client begins to wait.
     pub(crate) fn begin(&mut self, client: ClientId, until_ms: u64, want: Want) -> u64 {
+        let ticket = self.next_ticket();
         self.last_ticket += 1;
-        let ticket = self.last_ticket;
         if let Want::Result(number) | Want::Run { number, .. } = want {
             self.results.entry(number).or_default().insert(ticket, client);
         }
