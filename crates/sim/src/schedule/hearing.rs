@@ -121,10 +121,12 @@ impl Schedule {
     fn note_put(&mut self, index: usize, put: &Put, heard: Heard, asked: When, when: When) -> Result<(), Wrong> {
         match heard {
             Heard::Put(numbers) => self.ledger.put_told(&[put.entry], &numbers, when),
-            // What was run is gone when that was answered.
+            // What was run is gone when that was answered; but if its client leaves, whoever took it keeps it.
             Heard::Nothing => {
                 self.check_given_up(index, put, asked, when)?;
-                self.ledger.ended(put.entry, false, when);
+                if !self.people[index].gone && !self.stopping {
+                    self.ledger.ended(put.entry, false, when);
+                }
                 Ok(())
             }
             Heard::Result(success) => {
