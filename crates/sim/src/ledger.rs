@@ -124,12 +124,16 @@ impl Job {
         }
     }
 
-    /// Whether it must have the result that all went well: nothing but that was ever asked, and it was done.
+    /// The result that it must have, if any: nothing but that was ever asked, and it was done.
     #[must_use]
-    pub fn must_have_result(&self) -> bool {
-        let keeps = self.ended.is_some_and(|(_, keeps)| keeps);
+    pub fn must_have_result(&self) -> Option<bool> {
         let is_kept = self.protocol == "workq" && self.put.lifetime_s.is_none() && !self.put.runs;
-        is_kept && keeps && self.ends == 1 && self.fails == 0
+        match (self.ended, self.fails) {
+            _ if !is_kept || self.ends != 1 => None,
+            (Some((_, true)), 0) => Some(true),
+            (None, 1) if self.failures == 1 && self.fails_at_once() => Some(false),
+            _ => None,
+        }
     }
 
     /// Whether it may be gone by then although nobody asked for it.
@@ -196,7 +200,7 @@ pub struct Ledger {
     /// What time means is not known for leases, since then.
     time_lost_ms: Option<u64>,
     /// What dates mean is not known.
-    dates_lost: bool,
+    dates_lost_turn: Option<u64>,
 }
 
 impl Ledger {
@@ -210,8 +214,9 @@ impl Ledger {
     /// Whether a job may be gone by then although nobody asked for it. What blocks it may take it along.
     fn may_go(&self, entry: Entry, at_ms: u64) -> bool {
         // What time means is not known for lifetimes either, some of which begin at a date.
-        let is_dated = self.dates_lost && self.jobs[entry].put.delay_s.is_some();
-        let at_ms = if self.time_lost_ms.is_some() || is_dated { u64::MAX } else { at_ms };
+        let job = &self.jobs[entry];
+        let is_lost = self.is_time_lost_since(job.asked.at_ms) || self.is_date_lost(job);
+        let at_ms = if is_lost { u64::MAX } else { at_ms };
         self.jobs[entry].is_mortal(at_ms) || self.may_fail_with_others(entry, at_ms)
     }
 
@@ -426,7 +431,7 @@ impl Ledger {
         // What it waits for may have sent it to its dead queue, where it is ready.
         let is_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, at_ms);
         if let Some(delay_s) = job.put.delay_s
-            && !self.dates_lost
+            && !self.is_date_lost(job)
             && !is_dead
             && at_ms + 999 < job.asked.at_ms + u64::from(delay_s) * 1_000
         {
@@ -463,7 +468,7 @@ impl Ledger {
         }
         // masenko's rest until a whole second.
         let rest_ms = if job.protocol == "masenko" { u64::from(times).pow(4) * 1_000 } else { 0 };
-        if self.time_lost_ms.is_none() && !self.dates_lost && at_ms + SECOND_MS < last.at_ms + rest_ms {
+        if self.time_lost_ms.is_none() && self.dates_lost_turn.is_none() && at_ms + SECOND_MS < last.at_ms + rest_ms {
             return Err(format!("job {entry} came back too soon, for the {times} times it has failed: {job:?}"));
         }
         Ok(())
@@ -533,8 +538,18 @@ impl Ledger {
     }
 
     /// Dates mean something else now: the wall clock was set.
-    pub fn dates_lost(&mut self) {
-        self.dates_lost = true;
+    pub fn dates_lost(&mut self, turn: u64) {
+        self.dates_lost_turn = Some(turn);
+    }
+
+    /// Whether a job has a date, and that means something else now.
+    fn is_date_lost(&self, job: &Job) -> bool {
+        job.put.delay_s.is_some() && self.dates_lost_turn.is_some_and(|turn| job.asked.turn <= turn)
+    }
+
+    /// Whether it is not known how much of what began then is over.
+    fn is_time_lost_since(&self, began_ms: u64) -> bool {
+        self.time_lost_ms.is_some_and(|lost_ms| began_ms <= lost_ms)
     }
 
     /// How many jobs there were, by what became of them.

@@ -31,13 +31,27 @@ impl Ledger {
         })
     }
 
+    /// Whether a job may be delayed at that time, or not be: it has a date, or has failed, or its holder has vanished.
+    #[must_use]
+    pub fn may_be(&self, entry: Entry, delayed: bool, at_ms: u64) -> bool {
+        let job = &self.jobs[entry];
+        let is_early = |delay_s: u32| at_ms + 999 < job.asked.at_ms + u64::from(delay_s) * 1_000;
+        let must_wait = job.put.delay_s.is_some_and(is_early) && !self.is_date_lost(job);
+        let may_be_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, at_ms);
+        if delayed {
+            job.put.delay_s.is_some() || job.fails > 0 || job.may_be_taken || !job.leases.is_empty()
+        } else {
+            !must_wait || may_be_dead
+        }
+    }
+
     /// Whether a job was said to be there by that turn, and is ready at that time for certain.
     #[must_use]
     pub fn is_ready(&self, entry: Entry, told_by_turn: u64, at_ms: u64, kept: Kept) -> bool {
         let job = &self.jobs[entry];
         let over_by_ms = if kept == Kept::UntilThen { at_ms } else { 0 };
         let is_over = |lease: &Lease| {
-            let is_known = self.time_lost_ms.is_none() || lease.by_connection;
+            let is_known = !self.is_time_lost_since(lease.since.at_ms) || lease.by_connection;
             kept == Kept::UntilThen && is_known && lease.over_ms.is_some_and(|over_ms| over_ms <= over_by_ms)
         };
         let is_unblocked =
@@ -75,7 +89,7 @@ impl Ledger {
     fn is_due(&self, entry: Entry, at_ms: u64) -> bool {
         let job = &self.jobs[entry];
         let due_ms = |delay_s: u32| job.asked.at_ms + u64::from(delay_s) * 1_000 + SECOND_MS;
-        job.put.delay_s.is_none_or(|delay_s| !self.dates_lost && due_ms(delay_s) <= at_ms)
+        job.put.delay_s.is_none_or(|delay_s| !self.is_date_lost(job) && due_ms(delay_s) <= at_ms)
     }
 
     /// Whether a job that is there can be taken when all leases that end have ended, and what blocks it was taken.
@@ -119,7 +133,7 @@ impl Ledger {
     /// Whether dates mean something else than when they were said.
     #[must_use]
     pub fn are_dates_lost(&self) -> bool {
-        self.dates_lost
+        self.dates_lost_turn.is_some()
     }
 
     /// Whether a job is there unless the one request was carried out that may have completed or removed it.
@@ -136,7 +150,7 @@ impl Ledger {
         let told_ms = job.put_told.map_or(job.asked.at_ms + DAY_MS, |told| told.at_ms);
         let since_ms = told_ms.max(self.time_lost_ms.unwrap_or(0));
         let lifetime_ms = u64::from(job.put.lifetime_s.unwrap_or(0) + job.put.delay_s.unwrap_or(0)) * 1_000;
-        let is_dated = job.put.delay_s.is_some() && self.dates_lost;
+        let is_dated = self.is_date_lost(job);
         job.put.lifetime_s.is_some() && !is_dated && since_ms + lifetime_ms + SECOND_MS <= at_ms
     }
 

@@ -165,9 +165,12 @@ fn a_date_is_not_early_and_not_late_unless_the_clock_was_set() {
     assert!(!ready_at(&ledger, 10_999), "it may be late");
     assert!(ready_at(&ledger, 11_000));
     assert!(ledger.comes_in_the_end(0, 11_000));
-    ledger.dates_lost();
+    ledger.dates_lost(1);
     assert!(!ready_at(&ledger, 11_000) && !ledger.comes_in_the_end(0, u64::MAX), "its date may never come");
     assert_eq!(take(&mut ledger, 0, A, "masenko", 8), Ok(0));
+
+    ledger.put_asked(&Put { delay_s: Some(10), ..plain(1) }, "masenko", at(2));
+    refused(take(&mut ledger, 1, A, "masenko", 8), "before its date");
 }
 
 #[test]
@@ -264,7 +267,7 @@ fn a_job_is_there_as_long_as_it_lives() {
 
     let mut ledger = ledger_of("workq", [Put { delay_s: Some(5), ..put }]);
     assert!(ledger.must_be_there(0, 14_000) && !ledger.must_be_there(0, 14_001));
-    ledger.dates_lost();
+    ledger.dates_lost(1);
     assert!(!ledger.must_be_there(0, 0) && !ledger.has_expired(0, u64::MAX), "its date is not known");
 }
 
@@ -365,6 +368,9 @@ fn a_job_is_ready_when_its_lease_is_over() {
     ledger.time_lost(3_000);
     assert!(!ready_at(&ledger, 14_000), "what time it is, is not known");
     assert!(ledger.comes_in_the_end(0, 14_000));
+    ledger.jobs[0].leases.clear();
+    holds(&mut ledger, A, "goqueue", 4);
+    assert!(ready_at(&ledger, 16_000), "it is known of what began since");
 }
 
 #[test]
@@ -444,6 +450,17 @@ fn what_may_be_in_a_queue_was_asked_for_and_not_refused_or_ended() {
 }
 
 #[test]
+fn what_is_listed_as_delayed_has_a_reason_and_what_is_ready_has_none() {
+    let mut ledger = ledger_of("masenko", [plain(0), Put { delay_s: Some(10), ..plain(1) }]);
+    assert!(ledger.may_be(0, false, 1_000) && !ledger.may_be(0, true, 1_000));
+    assert!(!ledger.may_be(1, false, 9_000) && ledger.may_be(1, false, 9_001) && ledger.may_be(1, true, 1_000));
+    holds(&mut ledger, A, "masenko", 2);
+    assert!(ledger.may_be(0, true, 2_000), "its holder may vanish");
+    ledger.dates_lost(0);
+    assert!(ledger.may_be(1, false, 1_000), "its date is not known");
+}
+
+#[test]
 fn a_result_needs_someone_who_gave_it() {
     let mut ledger = one("workq");
     assert!(!ledger.may_have_result(0, true), "nobody had it");
@@ -451,11 +468,11 @@ fn a_result_needs_someone_who_gave_it() {
     assert!(!ledger.may_have_result(0, true), "nobody completed it");
     ledger.end_asked(0);
     assert!(ledger.may_have_result(0, true));
-    assert!(!ledger.jobs[0].must_have_result(), "nobody was told");
+    assert_eq!(ledger.jobs[0].must_have_result(), None, "nobody was told");
     ledger.ended(0, true, at(3));
-    assert!(ledger.jobs[0].must_have_result());
+    assert_eq!(ledger.jobs[0].must_have_result(), Some(true));
     ledger.end_asked(0);
-    assert!(!ledger.jobs[0].must_have_result(), "someone may have removed it");
+    assert_eq!(ledger.jobs[0].must_have_result(), None, "someone may have removed it");
     assert_eq!(ledger.entry_of_uuid(&uuid_of_number(0)), Some(0));
     assert_eq!(ledger.entry_of_uuid(&uuid_of_number(1)), None);
 }

@@ -87,14 +87,13 @@ impl Schedule {
         for entry in 0..self.ledger.jobs.len() {
             let job = &self.ledger.jobs[entry];
             let Some(uuid) = job.uuid() else { continue };
-            let must_have_result = job.must_have_result();
-            if must_have_result {
+            if let Some(success) = job.must_have_result() {
                 self.results.clear();
                 self.ask_now(index, Ask::Result { uuid: uuid.clone(), wait_ms: 0 })?;
-                if self.results != [(uuid.clone(), true)] {
+                if self.results != [(uuid.clone(), success)] {
                     return Err(format!("the result of job {entry} was lost: {:?}", self.ledger.jobs[entry]));
                 }
-                self.count("audit: a result is there", 1);
+                self.count(if success { "audit: a result is there" } else { "audit: a failure is there" }, 1);
             }
             self.inspected.clear();
             self.ask_now(index, Ask::Inspect(uuid))?;

@@ -173,6 +173,7 @@ pub const RECORDS: &[&str] = &[
     "checked: someone waits rightly",
     "checked: someone was told of nothing rightly",
     "audit: a queue is listed rightly",
+    "audit: a failure is there",
     "audit: a result is there",
     "checked: a job came in its order",
     "checked: a list can be right",

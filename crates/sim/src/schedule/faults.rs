@@ -347,7 +347,7 @@ impl Schedule {
         let by_ms = [HOUR_MS, -HOUR_MS, YEARS_MS, -YEARS_MS][self.below(4)];
         self.world.clock.wall_ms = self.world.clock.wall_ms.saturating_add(by_ms);
         self.clock_untold = true;
-        self.ledger.dates_lost();
+        self.ledger.dates_lost(self.world.turns());
         self.count("fault wall clock", 1);
     }
 }

@@ -199,8 +199,8 @@ impl Schedule {
                 self.check_result(uuid, success)?;
                 self.results.push((uuid.clone(), success));
             }
-            (Ask::List { queue, .. }, Heard::List(bodies)) => {
-                self.check_list(queue, &bodies, asked, when)?;
+            (Ask::List { queue, delayed, .. }, Heard::List(bodies)) => {
+                self.check_list(queue, *delayed, &bodies, asked, when)?;
                 self.listed.extend(bodies);
             }
             (Ask::Inspect(uuid), Heard::Job(job)) => self.inspected.push((uuid.clone(), job)),

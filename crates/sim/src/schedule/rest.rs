@@ -179,11 +179,20 @@ impl Schedule {
     }
 
     /// Someone was told which jobs are in a queue: each may be there, and is named once.
-    pub(super) fn check_list(&mut self, queue: &str, bodies: &[Vec<u8>], asked: When, when: When) -> Result<(), Wrong> {
+    pub(super) fn check_list(
+        &mut self,
+        queue: &str,
+        delayed: bool,
+        bodies: &[Vec<u8>],
+        asked: When,
+        when: When,
+    ) -> Result<(), Wrong> {
         let mut seen = BTreeSet::new();
         for body in bodies {
             let entry = self.ledger.entry_of(body)?;
-            let may_be_there = self.ledger.may_be_in(queue, asked, when).any(|job| job.put.entry == entry);
+            let mut there = self.ledger.may_be_in(queue, asked, when);
+            let may_be_there =
+                there.any(|job| job.put.entry == entry) && self.ledger.may_be(entry, delayed, when.at_ms);
             if !may_be_there || !seen.insert(entry) {
                 let job = &self.ledger.jobs[entry];
                 return Err(format!(
