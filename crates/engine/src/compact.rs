@@ -38,8 +38,10 @@ impl Engine {
             }
             Entry::Queue(id) => {
                 let queue = queues.get_mut(id);
-                stretches.forget_queue(before, queue.record_bytes());
-                queue.stretch = stretches.note_queue(id, queue.record_bytes());
+                if queue.stretch == before {
+                    stretches.forget_queue(before, queue.record_bytes());
+                    queue.stretch = stretches.note_queue(id, queue.record_bytes());
+                }
             }
         }
     }

@@ -66,6 +66,13 @@ impl Engine {
     /// # Errors
     /// If they are not what [`Engine::records`] once gave.
     pub fn replay(&mut self, records: &[u8], history: History) -> Result<(), Damaged> {
+        let replayed = self.replay_each(records, history);
+        // Whatever they are, they are where they were read.
+        self.store.stretches.settle();
+        replayed
+    }
+
+    fn replay_each(&mut self, records: &[u8], history: History) -> Result<(), Damaged> {
         let mut reader = Reader(records);
         while !reader.is_empty() {
             let record = Record::decode(&mut reader)?;
@@ -76,7 +83,6 @@ impl Engine {
             let history = if self.begun_anew && history == History::Whole { History::Rest } else { history };
             self.store.replay(record, history)?;
         }
-        self.store.stretches.settle();
         Ok(())
     }
 

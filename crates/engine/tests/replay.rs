@@ -33,3 +33,19 @@ fn a_record_about_a_job_that_is_not_there_is_damage() {
     assert_eq!(reader.replay(&removed, History::Whole), Ok(()));
     assert!(reader.snapshot().jobs.is_empty());
 }
+
+#[test]
+fn what_was_read_before_the_damage_is_in_the_stretch_where_it_was_read() {
+    let mut writer = Engine::new(Limits::default(), 1, 0);
+    let job = NewJob::plain(QueueName::new(b"q"), b"x"[..].into());
+    writer.handle(NOW, jobyard_engine::ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});
+    let put = writer.records();
+
+    let mut reader = Engine::new(Limits::default(), 2, 0);
+    reader.begin_stretch();
+    // Its queue is there twice, and then comes what is no record.
+    assert_eq!(reader.replay(&[put, put, &[0xff]].concat(), History::Damaged), Err(Damaged));
+    reader.begin_stretch();
+    reader.check();
+    assert_eq!(reader.snapshot().jobs.len(), 1);
+}
