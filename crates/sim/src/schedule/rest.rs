@@ -224,8 +224,16 @@ impl Schedule {
         } else {
             RUN_WAIT_MS
         };
-        let too_soon = when.at_ms < asked.at_ms + least_ms && !who.gone && !self.stopping;
-        if too_soon { Err(format!("{who:?} was told too soon that job {} is not done", put.entry)) } else { Ok(()) }
+        if who.gone || self.stopping {
+            return Ok(());
+        }
+        if when.at_ms < asked.at_ms + least_ms {
+            return Err(format!("{who:?} was told too soon that job {} is not done", put.entry));
+        }
+        if self.ledger.jobs[put.entry].ended.is_some_and(|(_, keeps)| keeps) {
+            return Err(format!("{who:?} was told that job {} is not done, and someone did it", put.entry));
+        }
+        Ok(())
     }
 
     /// Who has been silent for too long must have been told so: all that it sent was answered.
