@@ -67,6 +67,8 @@ pub struct Taker<'a> {
     pub id: &'a str,
     /// In which turn it asked.
     pub asked_turn: u64,
+    /// Whether someone else may have been given the job before, and has not heard of it.
+    pub unclear: bool,
     /// Which client.
     pub client: ClientId,
     /// What it speaks.
@@ -406,7 +408,11 @@ impl Ledger {
             Ok(number) => job.number.is_none_or(|known| known == number),
             Err(_) => job.uuid().is_none_or(|known| known == by.id),
         };
-        let may_be_dead = || job.may_have_failed() || self.may_fail_with_others(entry, when.at_ms);
+        let may_be_dead = || {
+            by.unclear && job.put.failures.is_some()
+                || job.may_have_failed()
+                || self.may_fail_with_others(entry, when.at_ms)
+        };
         let is_dead = |queue: &&str| job.put.dead_queue == Some(*queue) && may_be_dead();
         if is_named && (by.queues.contains(&job.put.queue) || by.queues.iter().any(is_dead)) {
             return Ok(());

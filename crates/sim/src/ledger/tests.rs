@@ -35,7 +35,7 @@ fn speaker(protocol: &str) -> &'static Speaker {
 }
 
 fn taker(client: ClientId, protocol: &str) -> Taker<'static> {
-    Taker { queues: &["a"], id: "0", asked_turn: 0, client, speaker: speaker(protocol), gone: false }
+    Taker { queues: &["a"], id: "0", asked_turn: 0, unclear: false, client, speaker: speaker(protocol), gone: false }
 }
 
 /// Whether the job is ready when all is at rest.
@@ -92,6 +92,9 @@ fn a_job_comes_by_its_own_name_from_its_own_queue() {
     refused(taken(&uuid_of_number(1), &["a"], plain(0)), "was given as");
     refused(taken("0", &["b"], plain(0)), "asked for");
     refused(taken("0", &["d"], dead.clone()), "asked for");
+    let by = Taker { queues: &["d"], unclear: true, ..taker(A, "masenko") };
+    let mut ledger = ledger_of("masenko", [dead.clone()]);
+    assert_eq!(ledger.took(body_of(0).as_bytes(), &by, at(2), at(2)), Ok(0), "someone may have had it");
     let mut ledger = ledger_of("masenko", [dead]);
     holds(&mut ledger, A, "masenko", 2);
     ledger.client_gone(A);

@@ -161,6 +161,8 @@ impl Schedule {
         when: When,
     ) -> Result<(), Wrong> {
         self.forget_silent(when);
+        let queue = self.ledger.jobs[self.ledger.entry_of(body)?].put.queue;
+        let unclear = self.others_ask_for(index, queue);
         let who = &self.people[index];
         let silent = who.speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
         let by = Taker {
@@ -169,6 +171,7 @@ impl Schedule {
             queues,
             id,
             asked_turn: pending.asked.turn,
+            unclear,
             gone: who.gone || silent,
         };
         let entry = self.ledger.took(body, &by, pending.undecided, when)?;

@@ -205,7 +205,7 @@ impl Schedule {
     }
 
     /// Whether someone else asked for a job of this queue, and was not answered yet.
-    fn others_ask_for(&self, index: usize, queue: &str) -> bool {
+    pub(super) fn others_ask_for(&self, index: usize, queue: &str) -> bool {
         let others = self.people[..index].iter().chain(&self.people[index + 1..]);
         others.into_iter().any(|person| person.asks_for(queue))
     }
