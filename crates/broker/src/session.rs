@@ -17,8 +17,9 @@ const OUTPUT_BYTES_PER_WORK: u64 = 64;
 /// For how long the answer of an enqueue is held back when memory is almost used up.
 const HELD_BACK_MS_MAX: u64 = 100;
 
-/// Without memory, one who waits may name queues that are not there in so many bytes.
-const NEW_NAMES_BYTES_MAX: usize = 256;
+/// Without memory, one who waits may name queues that are not there in so many bytes, each counted with what it takes besides.
+const NEW_NAMES_BYTES_MAX: usize = 1 << 10;
+const NEW_NAME_BYTES: usize = 256;
 
 /// How full the memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +133,7 @@ impl<L: Log> Broker<L> {
     fn keep_names(&self, request: &mut LeaseRequest) -> bool {
         request.creates_queues = false;
         let new = request.queues.iter().filter(|name| !self.engine.has_queue(name));
-        let new_bytes: usize = new.map(|name| name.as_bytes().len()).sum();
+        let new_bytes: usize = new.map(|name| NEW_NAME_BYTES + name.as_bytes().len()).sum();
         if new_bytes <= NEW_NAMES_BYTES_MAX {
             return true;
         }
