@@ -81,9 +81,9 @@ impl Schedule {
         // Nobody is turned away for want of memory, and what nobody reads is kept.
         let unread = self.people.iter().filter(|person| !person.reads).count() * UNREAD_BYTES_MAX;
         let kept = MEMORY_PER_CLIENT * self.world.clients() + unread;
-        // A batch may be as long as a segment.
+        // A batch may be as long as a segment. It is written into a buffer that grows by doubling, and that is kept.
         let batch = usize::try_from(self.world.setup().log.segment_bytes).unwrap_or(usize::MAX);
-        let over = kept.saturating_add(batch);
+        let over = kept.saturating_add(batch.saturating_mul(2));
         if taken > limit.saturating_add(over) {
             let clients = self.world.clients();
             return Err(format!(
