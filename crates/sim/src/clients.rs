@@ -206,6 +206,8 @@ pub struct Speaker {
     pub protocol: &'static str,
     /// Whether what a client holds ends with its connection.
     pub holds_by_connection: bool,
+    /// Whether a job is completed by removing it, so that nothing is kept of it.
+    pub removes_what_is_done: bool,
     /// Whether one that is silent for too long is cut off.
     pub heartbeat: bool,
     /// For how long a lease lasts, in milliseconds, if the job does not say; nothing: until it is ended.

@@ -17,7 +17,7 @@ use jobyard_engine::Limits;
 use jobyard_log::{Options, SyncMode};
 use jobyard_protocols::{ANY, Options as ListenerOptions, PROTOCOLS, find};
 
-use crate::clients::{Counts, Fate, SPEAKERS};
+use crate::clients::SPEAKERS;
 use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
 use crate::world::{Lateness, Setup, World, Wrong};
@@ -93,14 +93,6 @@ pub(crate) struct Schedule {
     stalled_until_ms: u64,
     /// When the disk last refused something.
     room_wanted_ms: Option<u64>,
-    /// What was said of jobs: by UUID, state and body.
-    inspected: Vec<(String, Fate)>,
-    /// What was said of queues.
-    counted: Vec<Counts>,
-    /// What was listed.
-    listed: Vec<Vec<u8>>,
-    /// What was said of results: by UUID, whether all went well.
-    results: Vec<(String, bool)>,
 }
 
 /// The queues that there can be.
@@ -157,10 +149,6 @@ impl Schedule {
             clock_untold: false,
             stalled_until_ms: 0,
             room_wanted_ms: None,
-            inspected: Vec::new(),
-            counted: Vec::new(),
-            listed: Vec::new(),
-            results: Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Answer, Ask, Counts, DEFAULT_LEASE_MS, FOR_EVER_MS, Heard, Said, Spe
 pub const SPEAKER: Speaker = Speaker {
     protocol: "goqueue",
     holds_by_connection: false,
+    removes_what_is_done: true,
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     commands: &["goqueue ADD", "goqueue RESERVE", "goqueue DELETE", "goqueue CONNECT", "goqueue nonsense"],

@@ -5,6 +5,7 @@ use super::{Answer, Ask, FOR_EVER_MS, Heard, Said, Speaker, line, number_after, 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "jobcentre",
     holds_by_connection: true,
+    removes_what_is_done: true,
     heartbeat: false,
     lease_ms: None,
     commands: &["jobcentre put", "jobcentre get", "jobcentre delete", "jobcentre abort", "jobcentre nonsense"],

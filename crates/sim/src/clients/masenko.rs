@@ -8,6 +8,7 @@ use super::{
 pub const SPEAKER: Speaker = Speaker {
     protocol: "masenko",
     holds_by_connection: true,
+    removes_what_is_done: false,
     heartbeat: true,
     lease_ms: None,
     commands: &[

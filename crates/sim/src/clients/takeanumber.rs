@@ -5,6 +5,7 @@ use super::{Answer, Ask, Counts, Heard, Said, Speaker, line, text, unexpected};
 pub const SPEAKER: Speaker = Speaker {
     protocol: "takeanumber",
     holds_by_connection: false,
+    removes_what_is_done: false,
     heartbeat: false,
     lease_ms: None,
     commands: &[

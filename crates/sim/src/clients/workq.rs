@@ -8,6 +8,7 @@ use super::{
 pub const SPEAKER: Speaker = Speaker {
     protocol: "workq",
     holds_by_connection: false,
+    removes_what_is_done: false,
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     commands: &[

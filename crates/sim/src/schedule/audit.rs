@@ -7,7 +7,7 @@ use jobyard_engine::ClientId;
 use super::people::HELD_BACK_MS;
 use super::person::Person;
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Counts, DAY_MS, Entry, PAGE, SPEAKERS};
+use crate::clients::{Ask, Counts, DAY_MS, Entry, Heard, PAGE, SPEAKERS};
 use crate::disk::Crash;
 use crate::ledger::{Group, Kept, Ledger};
 use crate::world::{Manners, Parting, Wrong};
@@ -66,7 +66,8 @@ impl Schedule {
     }
 
     /// Asks, and hears the answer.
-    fn ask_now(&mut self, index: usize, ask: Ask) -> Result<(), Wrong> {
+    fn ask_now(&mut self, index: usize, ask: Ask) -> Result<Heard, Wrong> {
+        self.people[index].answer = None;
         self.ask(index, ask);
         self.world.rest()?;
         self.all_hear()?;
@@ -75,10 +76,8 @@ impl Schedule {
             self.world.pass(HELD_BACK_MS)?;
             self.all_hear()?;
         }
-        if self.people[index].is_answered() {
-            return Ok(());
-        }
-        Err(format!("{:?} is not answered", self.people[index]))
+        let person = &mut self.people[index];
+        person.answer.take().ok_or_else(|| format!("{person:?} is not answered"))
     }
 
     /// Every job whose id is known is there, or is not, as it must be.
@@ -88,16 +87,15 @@ impl Schedule {
             let job = &self.ledger.jobs[entry];
             let Some(uuid) = job.uuid() else { continue };
             if let Some(success) = job.must_have_result() {
-                self.results.clear();
-                self.ask_now(index, Ask::Result { uuid: uuid.clone(), wait_ms: 0 })?;
-                if self.results != [(uuid.clone(), success)] {
+                let heard = self.ask_now(index, Ask::Result { uuid: uuid.clone(), wait_ms: 0 })?;
+                if heard != Heard::Result(success) {
                     return Err(format!("the result of job {entry} was lost: {:?}", self.ledger.jobs[entry]));
                 }
                 self.count(if success { "audit: a result is there" } else { "audit: a failure is there" }, 1);
             }
-            self.inspected.clear();
-            self.ask_now(index, Ask::Inspect(uuid))?;
-            let Some((_, found)) = self.inspected.pop() else { return Err("an inspection was refused".to_owned()) };
+            let Heard::Job(found) = self.ask_now(index, Ask::Inspect(uuid))? else {
+                return Err("an inspection was refused".to_owned());
+            };
             self.check_found(entry, found.as_ref())?;
         }
         Ok(())
@@ -179,23 +177,28 @@ impl Schedule {
 
     /// All that is ready in a queue, of which so many are said to be.
     fn list(&mut self, index: usize, queue: &'static str, ready: Option<usize>) -> Result<Vec<Entry>, Wrong> {
-        self.listed.clear();
+        let mut listed = Vec::new();
         for offset in (0..ready.unwrap_or(0)).step_by(PAGE) {
-            self.ask_now(index, Ask::List { queue, delayed: false, offset })?;
+            if let Heard::List(bodies) = self.ask_now(index, Ask::List { queue, delayed: false, offset })? {
+                listed.extend(bodies);
+            }
         }
-        self.listed.iter().map(|body| self.ledger.entry_of(body)).collect()
+        listed.iter().map(|body| self.ledger.entry_of(body)).collect()
     }
 
     fn counts_of(&mut self, counting: [usize; 3], queue: &'static str) -> Result<Vec<Counts>, Wrong> {
-        self.counted.clear();
-        counting.into_iter().try_for_each(|index| self.ask_now(index, Ask::Count(queue)))?;
-        Ok(std::mem::take(&mut self.counted))
+        let mut counted = Vec::new();
+        for index in counting {
+            if let Heard::Count(counts) = self.ask_now(index, Ask::Count(queue))? {
+                counted.push(counts);
+            }
+        }
+        Ok(counted)
     }
 
     fn takes_one(&mut self, taker: usize, queue: &'static str) -> Result<bool, Wrong> {
-        let before = self.people[taker].holds();
-        self.ask_now(taker, Ask::Take { queues: vec![queue], wait_ms: 0 })?;
-        Ok(self.people[taker].holds() > before)
+        let heard = self.ask_now(taker, Ask::Take { queues: vec![queue], wait_ms: 0 })?;
+        Ok(matches!(heard, Heard::Took { .. }))
     }
 
     fn goes(&mut self, client: ClientId) -> Result<(), Wrong> {

@@ -57,13 +57,14 @@ impl Schedule {
             let Some((used, heard)) = whole else { return Ok(()) };
             let when = person.pass(used);
             let pending = person.pending.pop_front().expect("there is one");
-            self.note_heard(index, &pending, heard, when)?;
+            self.note_heard(index, &pending, &heard, when)?;
+            self.people[index].answer = Some(heard);
         }
     }
 
-    fn note_heard(&mut self, index: usize, pending: &Pending, heard: Heard, when: When) -> Result<(), Wrong> {
+    fn note_heard(&mut self, index: usize, pending: &Pending, heard: &Heard, when: When) -> Result<(), Wrong> {
         let Pending { ask, label, asked, sure, .. } = pending;
-        let said = match &heard {
+        let said = match heard {
             Heard::Refused(words) => format!("{label} refused: {}", words_of(words)),
             heard => format!("{label} answered: {}", kind_of(heard)),
         };
@@ -75,7 +76,7 @@ impl Schedule {
         let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
         disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
         match ask {
-            _ if let Heard::Refused(words) = &heard => {
+            _ if let Heard::Refused(words) = heard => {
                 self.check_refused(index, ask, words, *sure && alone, *asked)?;
                 self.note_refused(ask, words, when);
                 Ok(())
@@ -83,11 +84,11 @@ impl Schedule {
             Ask::Put(put) => self.note_put(index, put, heard, *asked, when),
             Ask::Group { puts, completes } => self.note_group(puts, completes.as_ref(), heard, when),
             Ask::Take { queues, wait_ms } => match heard {
-                Heard::Took { id, body } => self.note_took(index, pending, &id, &body, queues, when),
+                Heard::Took { id, body } => self.note_took(index, pending, id, body, queues, when),
                 _ => self.check_nothing(index, queues, *wait_ms, *asked, when),
             },
             Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_) | Ask::Fail(_) => {
-                self.note_done(index, ask, label, *asked, when);
+                self.note_done(index, ask, *asked, when);
                 Ok(())
             }
             _ => self.note_look(index, ask, heard, *asked, when),
@@ -118,9 +119,9 @@ impl Schedule {
         }
     }
 
-    fn note_put(&mut self, index: usize, put: &Put, heard: Heard, asked: When, when: When) -> Result<(), Wrong> {
+    fn note_put(&mut self, index: usize, put: &Put, heard: &Heard, asked: When, when: When) -> Result<(), Wrong> {
         match heard {
-            Heard::Put(numbers) => self.ledger.put_told(&[put.entry], &numbers, when),
+            Heard::Put(numbers) => self.ledger.put_told(&[put.entry], numbers, when),
             // What was run is gone when that was answered; but if its client leaves, whoever took it keeps it.
             Heard::Nothing => {
                 self.check_given_up(index, put, asked, when)?;
@@ -130,7 +131,7 @@ impl Schedule {
                 Ok(())
             }
             Heard::Result(success) => {
-                self.check_result(&uuid_of_entry(put.entry), success)?;
+                self.check_result(&uuid_of_entry(put.entry), *success)?;
                 self.ledger.ended(put.entry, false, when);
                 Ok(())
             }
@@ -138,13 +139,13 @@ impl Schedule {
         }
     }
 
-    fn note_group(&mut self, puts: &[Put], completes: Option<&Held>, heard: Heard, when: When) -> Result<(), Wrong> {
+    fn note_group(&mut self, puts: &[Put], completes: Option<&Held>, heard: &Heard, when: When) -> Result<(), Wrong> {
         let Heard::Put(numbers) = heard else { return Ok(()) };
         let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
         if numbers.len() != entries.len() {
             return Err(format!("{} of {} jobs of a group were put", numbers.len(), entries.len()));
         }
-        self.ledger.put_told(&entries, &numbers, when)?;
+        self.ledger.put_told(&entries, numbers, when)?;
         let groups = self.ledger.groups.iter_mut();
         groups.filter(|group| group.entries == entries).for_each(|group| group.told = true);
         completes.into_iter().for_each(|held| self.ledger.ended(held.entry, true, when));
@@ -182,10 +183,10 @@ impl Schedule {
         self.check_order(index, entry, pending.undecided, when)
     }
 
-    fn note_done(&mut self, index: usize, ask: &Ask, label: &str, asked: When, when: When) {
+    fn note_done(&mut self, index: usize, ask: &Ask, asked: When, when: When) {
         match ask {
             Ask::Complete(held) => {
-                let removes = label.ends_with("delete") || label.ends_with("DELETE");
+                let removes = self.people[index].speaker.removes_what_is_done;
                 self.ledger.ended(held.entry, !removes, when);
             }
             Ask::Remove(held) => self.ledger.ended(held.entry, false, when),
@@ -195,25 +196,16 @@ impl Schedule {
         }
     }
 
-    fn note_look(&mut self, index: usize, ask: &Ask, heard: Heard, asked: When, when: When) -> Result<(), Wrong> {
+    fn note_look(&mut self, index: usize, ask: &Ask, heard: &Heard, asked: When, when: When) -> Result<(), Wrong> {
         match (ask, heard) {
-            (Ask::Result { wait_ms, .. }, Heard::Nothing) => self.check_nothing(index, &[], *wait_ms, asked, when)?,
-            (Ask::Result { uuid, .. }, Heard::Result(success)) => {
-                self.check_result(uuid, success)?;
-                self.results.push((uuid.clone(), success));
-            }
+            (Ask::Result { wait_ms, .. }, Heard::Nothing) => self.check_nothing(index, &[], *wait_ms, asked, when),
+            (Ask::Result { uuid, .. }, Heard::Result(success)) => self.check_result(uuid, *success),
             (Ask::List { queue, delayed, .. }, Heard::List(bodies)) => {
-                self.check_list(queue, *delayed, &bodies, asked, when)?;
-                self.listed.extend(bodies);
+                self.check_list(queue, *delayed, bodies, asked, when)
             }
-            (Ask::Inspect(uuid), Heard::Job(job)) => self.inspected.push((uuid.clone(), job)),
-            (Ask::Count(queue), Heard::Count(counts)) => {
-                self.check_counts(index, queue, counts, asked, when)?;
-                self.counted.push(counts);
-            }
-            _ => {}
+            (Ask::Count(queue), Heard::Count(counts)) => self.check_counts(index, queue, *counts, asked, when),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use jobyard_engine::ClientId;
 
-use crate::clients::{Ask, Entry, FOR_EVER_MS, Held, Put, RUN_WAIT_MS, Speaker};
+use crate::clients::{Ask, Entry, FOR_EVER_MS, Heard, Held, Put, RUN_WAIT_MS, Speaker};
 use crate::ledger::When;
 
 /// A client.
@@ -28,6 +28,8 @@ pub struct Person {
     pub known: bool,
     /// When it came, and sent something.
     pub(super) sent: Vec<When>,
+    /// What it was last answered.
+    pub(super) answer: Option<Heard>,
     /// When what it last heard left the server, or it said that it sends nothing more.
     pub heard_ms: u64,
     /// When all was first at rest since it came: the server knows it.
@@ -77,6 +79,7 @@ impl Person {
             was_deaf: false,
             known: true,
             sent: vec![now],
+            answer: None,
             heard_ms: now.at_ms,
             welcomed_ms: None,
             cut_off: false,
@@ -155,11 +158,6 @@ impl Person {
     pub fn was_silent(&self, ms: u64, until: When) -> bool {
         let moments: Vec<u64> = self.sent.iter().chain([&until]).map(|when| when.at_ms).collect();
         moments.windows(2).any(|pair| pair[0] + ms <= pair[1])
-    }
-
-    /// How many jobs it has.
-    pub fn holds(&self) -> usize {
-        self.holds.len()
     }
 
     /// Whether it was given this job, and has not let go of it.
