@@ -212,6 +212,8 @@ pub struct Speaker {
     pub heartbeat: bool,
     /// For how long a lease lasts, in milliseconds, if the job does not say; nothing: until it is ended.
     pub lease_ms: Option<u64>,
+    /// No lease lasts longer, in milliseconds, whatever the job says.
+    pub lease_ms_max: Option<u64>,
     /// The commands, by label.
     pub commands: &'static [&'static str],
     /// How to say it at this time of the wall clock.
@@ -223,6 +225,15 @@ pub struct Speaker {
 /// One for each protocol that has jobs.
 pub const SPEAKERS: &[Speaker] =
     &[goqueue::SPEAKER, takeanumber::SPEAKER, masenko::SPEAKER, jobcentre::SPEAKER, workq::SPEAKER];
+
+/// Who speaks this protocol, at listeners that end leases if they can.
+#[must_use]
+pub fn speaker(protocol: &str, with_leases: bool) -> &'static Speaker {
+    if with_leases && protocol == takeanumber::LEASED.protocol {
+        return &takeanumber::LEASED;
+    }
+    SPEAKERS.iter().find(|speaker| speaker.protocol == protocol).expect("every protocol is spoken")
+}
 
 /// Who waits for so long waits until there is a job.
 pub const FOR_EVER_MS: u64 = u64::MAX;
@@ -238,6 +249,9 @@ pub const PAGE: usize = 50;
 
 /// The default lease of the server, in milliseconds.
 pub const DEFAULT_LEASE_MS: u64 = 60_000;
+
+/// How long a lease of takeanumber lasts at a listener that ends them, in milliseconds.
+pub const TAKEANUMBER_LEASE_MS: u64 = 20_000;
 
 /// The UUID of the job of this number, as every protocol makes it.
 #[must_use]

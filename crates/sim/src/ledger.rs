@@ -157,7 +157,8 @@ impl Job {
         let own_ms = own_ms.or(if self.protocol == "workq" { Some(DAY_MS) } else { None });
         // Without a time, a job of goqueue's own is goqueue's for ever.
         let is_endless = self.protocol == "goqueue" && speaker.protocol == "goqueue";
-        own_ms.or(speaker.lease_ms.filter(|_| !is_endless))
+        let length_ms = own_ms.or(speaker.lease_ms.filter(|_| !is_endless));
+        [length_ms, speaker.lease_ms_max].into_iter().flatten().min()
     }
 
     /// Whether it may have failed so often that it is gone: someone must have had it, and once more in its dead queue, if

@@ -15,9 +15,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use jobyard_broker::{Config, Listening};
 use jobyard_engine::Limits;
 use jobyard_log::{Options, SyncMode};
-use jobyard_protocols::{ANY, Options as ListenerOptions, PROTOCOLS, find};
+use jobyard_protocols::{ANY, Dialect, Options as ListenerOptions, PROTOCOLS, find};
 
-use crate::clients::SPEAKERS;
+use crate::clients::{SPEAKERS, TAKEANUMBER_LEASE_MS};
 use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
 use crate::world::{Lateness, Setup, World, Wrong};
@@ -78,8 +78,8 @@ pub(crate) struct Schedule {
     tally: Tally,
     random: u64,
     queues: usize,
-    /// After how long a silence masenko cuts off.
-    heartbeat_ms: u64,
+    /// What listeners are told, if they know what it means.
+    told: ListenerOptions,
     /// How long bodies are, at most.
     pad_max: usize,
     steps: usize,
@@ -124,8 +124,12 @@ impl Schedule {
         let segment_bytes =
             if limits.memory_bytes_max < usize::MAX { segment_bytes.min(16 << 10) } else { segment_bytes };
         let log = Options { segment_bytes, sync, ..Options::new(splitmix(random) | 1) };
-        let heartbeat_ms = if below(random, 3) == 0 { 8_000 } else { 7_200_000 };
-        let config = Config { limits, ..config(splitmix(random), heartbeat_ms) };
+        let told = ListenerOptions {
+            dialect: if below(random, 4) == 0 { Dialect::Original } else { Dialect::Document },
+            heartbeat_ms: if below(random, 3) == 0 { 8_000 } else { 7_200_000 },
+            lease_ms: (below(random, 3) == 0).then_some(TAKEANUMBER_LEASE_MS),
+        };
+        let config = Config { limits, ..config(splitmix(random), &told) };
         let setup = Setup { config, log, lateness };
         let (queues, pad_max) = (1 + below(random, QUEUES.len()), [10, 100, 1_500][below(random, 3)]);
         // No larger than what fits into a segment with what else a turn decides.
@@ -141,7 +145,7 @@ impl Schedule {
             tally: Tally::new(),
             random: *random,
             queues,
-            heartbeat_ms,
+            told,
             pad_max,
             steps,
             draining: false,
@@ -222,13 +226,16 @@ impl Schedule {
 }
 
 /// What is listened to: every protocol with jobs, and the one port for all last.
-fn config(seed: u64, heartbeat_ms: u64) -> Config {
+fn config(seed: u64, told: &ListenerOptions) -> Config {
     let names = PROTOCOLS.iter().map(|protocol| protocol.name).chain([ANY]);
     let listening = |name: &str| {
         let listener = find(name).expect("it is in the table");
         let knows = listener.options();
-        let query = if knows.contains(&"heartbeat") { format!("heartbeat={heartbeat_ms}ms") } else { String::new() };
-        let options = ListenerOptions::parse(&query, &knows).expect("it knows its options");
+        let dialect = if told.dialect == Dialect::Original { "original" } else { "document" };
+        let mut query = vec![format!("dialect={dialect}"), format!("heartbeat={}ms", told.heartbeat_ms)];
+        query.extend(told.lease_ms.map(|lease_ms| format!("lease={lease_ms}ms")));
+        query.retain(|option| knows.iter().any(|name| option.split('=').next() == Some(name)));
+        let options = ListenerOptions::parse(&query.join("&"), &knows).expect("it knows its options");
         Listening { listener, options }
     };
     Config { limits: Limits::default(), listeners: names.map(listening).collect(), seed, drain_timeout_ms: 5_000 }

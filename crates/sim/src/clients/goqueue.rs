@@ -8,6 +8,7 @@ pub const SPEAKER: Speaker = Speaker {
     removes_what_is_done: true,
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
+    lease_ms_max: None,
     commands: &["goqueue ADD", "goqueue RESERVE", "goqueue DELETE", "goqueue CONNECT", "goqueue nonsense"],
     say,
     hear,

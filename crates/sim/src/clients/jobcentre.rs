@@ -8,6 +8,7 @@ pub const SPEAKER: Speaker = Speaker {
     removes_what_is_done: true,
     heartbeat: false,
     lease_ms: None,
+    lease_ms_max: None,
     commands: &["jobcentre put", "jobcentre get", "jobcentre delete", "jobcentre abort", "jobcentre nonsense"],
     say,
     hear,

@@ -11,6 +11,7 @@ pub const SPEAKER: Speaker = Speaker {
     removes_what_is_done: false,
     heartbeat: true,
     lease_ms: None,
+    lease_ms_max: None,
     commands: &[
         "masenko PUSH",
         "masenko FETCH",

@@ -1,6 +1,6 @@
-//! takeanumber, as a client speaks it: in lines.
+//! takeanumber, as a client speaks it: in lines, or in arrays as those of Redis do.
 
-use super::{Answer, Ask, Counts, Heard, Said, Speaker, line, text, unexpected};
+use super::{Answer, Ask, Counts, Heard, Said, Speaker, TAKEANUMBER_LEASE_MS, line, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "takeanumber",
@@ -8,6 +8,7 @@ pub const SPEAKER: Speaker = Speaker {
     removes_what_is_done: false,
     heartbeat: false,
     lease_ms: None,
+    lease_ms_max: None,
     commands: &[
         "takeanumber ADD",
         "takeanumber RESERVE",
@@ -23,8 +24,25 @@ pub const SPEAKER: Speaker = Speaker {
     hear,
 };
 
-fn say(ask: &Ask, _wall_ms: i64) -> Said {
-    let (text, label) = match ask {
+/// One whose listener ends leases.
+pub const LEASED: Speaker = Speaker { lease_ms_max: Some(TAKEANUMBER_LEASE_MS), ..SPEAKER };
+
+fn say(ask: &Ask, wall_ms: i64) -> Said {
+    let (line, label) = say_line(ask)?;
+    let may_be_array = !matches!(ask, Ask::Nonsense(_)) && !line.starts_with('*');
+    // Whoever speaks mixes both forms.
+    let words = line.trim_end().splitn(4, ' ');
+    let text = if may_be_array && wall_ms % 2 == 0 { array(&words.collect::<Vec<_>>()) } else { line };
+    Some((text.into_bytes(), label))
+}
+
+fn array(words: &[&str]) -> String {
+    let bulk = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    format!("*{}\r\n{}", words.len(), bulk.collect::<String>())
+}
+
+fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
+    Some(match ask {
         Ask::Put(put) => {
             let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.own_time_s.is_none();
             if !plain || put.is_masenkos() || put.runs || put.urgency != 0 {
@@ -36,21 +54,22 @@ fn say(ask: &Ask, _wall_ms: i64) -> Said {
         Ask::Complete(held) => (format!("DONE {} {}\r\n", held.queue, held.id), "takeanumber DONE"),
         Ask::Fail(held) => (format!("RETRY {} {}\r\n", held.queue, held.id), "takeanumber RETRY"),
         Ask::Count(queue) => (format!("LEN {queue}\r\n"), "takeanumber LEN"),
-        Ask::Greet => ("*1\r\n$4\r\nPING\r\n".to_owned(), "takeanumber PING"),
-        Ask::Leave { politely: true } => ("*1\r\n$4\r\nQUIT\r\n".to_owned(), "takeanumber QUIT"),
+        // These have no line.
+        Ask::Greet => (array(&["PING"]), "takeanumber PING"),
+        Ask::Leave { politely: true } => (array(&["QUIT"]), "takeanumber QUIT"),
         Ask::Leave { politely: false } => ("CLOSE\r\n".to_owned(), "takeanumber CLOSE"),
         Ask::Nonsense(kind) => {
             let text = ["FOO\r\n", "ADD q\r\n", "ADD q x y\r\n", "DONE a nothing\r\n", "RETRY a nothing\r\n", "\r\n"];
             (text[*kind as usize % text.len()].to_owned(), "takeanumber nonsense")
         }
         _ => return None,
-    };
-    Some((text.into_bytes(), label))
+    })
 }
 
 fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
     let Some((line, used)) = line(bytes) else { return Ok(None) };
     let heard = match (line.split_first(), ask) {
+        (Some((b'-', b"ERR No items available to reserve.")), Ask::Take { .. }) => Heard::Nothing,
         (Some((b'-', words)), _) => Heard::Refused(text(words)),
         (Some((b':', b"-1")), Ask::Take { .. }) => Heard::Nothing,
         (Some((b':', count)), Ask::Count(_)) => {

@@ -11,6 +11,7 @@ pub const SPEAKER: Speaker = Speaker {
     removes_what_is_done: false,
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
+    lease_ms_max: None,
     commands: &[
         "workq add",
         "workq schedule",

@@ -1,5 +1,5 @@
 use super::*;
-use crate::clients::SPEAKERS;
+use crate::clients::speaker;
 
 const A: ClientId = ClientId(1);
 const B: ClientId = ClientId(2);
@@ -30,12 +30,16 @@ fn one(protocol: &'static str) -> Ledger {
     ledger_of(protocol, [plain(0)])
 }
 
-fn speaker(protocol: &str) -> &'static Speaker {
-    SPEAKERS.iter().find(|speaker| speaker.protocol == protocol).expect("it is spoken")
-}
-
 fn taker(client: ClientId, protocol: &str) -> Taker<'static> {
-    Taker { queues: &["a"], id: "0", asked_turn: 0, unclear: false, client, speaker: speaker(protocol), gone: false }
+    Taker {
+        queues: &["a"],
+        id: "0",
+        asked_turn: 0,
+        unclear: false,
+        client,
+        speaker: speaker(protocol, false),
+        gone: false,
+    }
 }
 
 /// Whether the job is ready when all is at rest.
@@ -279,9 +283,9 @@ fn a_job_that_may_fail_must_be_there_until_someone_had_it() {
     let put = Put { failures: Some(1), ..plain(0) };
     let mut ledger = ledger_of("masenko", [put.clone()]);
     assert!(ledger.must_be_there(0, 0));
-    ledger.take_lost(&["b"], speaker("workq"), 0);
+    ledger.take_lost(&["b"], speaker("workq", false), 0);
     assert!(ledger.must_be_there(0, 0), "it is not in that queue");
-    ledger.take_lost(&["a"], speaker("workq"), 0);
+    ledger.take_lost(&["a"], speaker("workq", false), 0);
     assert!(!ledger.must_be_there(0, 0), "someone may have had it");
 
     // In its dead queue, someone must have it once more.
@@ -352,10 +356,12 @@ fn a_job_is_ready_if_nobody_can_have_it() {
     assert!(!ledger.is_ready(0, 0, 1_000, Kept::Never), "it was told later");
     let all_of = |queue| ledger.all_ready(queue, 1, 1_000, Kept::Never).collect::<Vec<_>>();
     assert_eq!((all_of("a"), all_of("b")), (vec![0], vec![]));
-    ledger.take_lost(&["a"], speaker("workq"), 2_000);
+    ledger.take_lost(&["a"], speaker("workq", false), 2_000);
     assert!(!always_ready(&ledger) && !ready_at(&ledger, 63_999), "someone may have it");
     assert!(ready_at(&ledger, 64_000), "for a minute");
-    ledger.take_lost(&["a"], speaker("takeanumber"), 2_000);
+    ledger.take_lost(&["a"], speaker("takeanumber", true), 100_000);
+    assert!(!ready_at(&ledger, 121_999) && ready_at(&ledger, 122_000), "its listener ends leases after 20 s");
+    ledger.take_lost(&["a"], speaker("takeanumber", false), 2_000);
     assert!(!ready_at(&ledger, u64::MAX - 1), "for ever");
 }
 

@@ -7,7 +7,7 @@ use jobyard_engine::ClientId;
 use super::people::HELD_BACK_MS;
 use super::person::Person;
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Counts, DAY_MS, Entry, Heard, PAGE, SPEAKERS};
+use crate::clients::{Ask, Counts, DAY_MS, Entry, Heard, PAGE, SPEAKERS, speaker};
 use crate::disk::Crash;
 use crate::ledger::{Group, Kept, Ledger};
 use crate::world::{Manners, Parting, Wrong};
@@ -59,7 +59,7 @@ impl Schedule {
     }
 
     fn visitor(&mut self, protocol: &str) -> usize {
-        let speaker = SPEAKERS.iter().find(|speaker| speaker.protocol == protocol).expect("it is spoken");
+        let speaker = speaker(protocol, self.told.lease_ms.is_some());
         let client = self.world.connect(listener_of(protocol), Manners::PLAIN);
         self.people.push(Person::new(client, speaker, self.now()));
         self.people.len() - 1

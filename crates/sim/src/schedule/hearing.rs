@@ -165,7 +165,7 @@ impl Schedule {
         let queue = self.ledger.jobs[self.ledger.entry_of(body)?].put.queue;
         let unclear = self.others_ask_for(index, queue);
         let who = &self.people[index];
-        let silent = who.speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
+        let silent = who.speaker.heartbeat && who.was_silent(self.told.heartbeat_ms, self.now());
         let by = Taker {
             client: who.client,
             speaker: who.speaker,

@@ -4,7 +4,7 @@ use jobyard_protocols::PROTOCOLS;
 
 use super::person::{Pending, Person};
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Entry, FOR_EVER_MS, Put, SPEAKERS, Speaker, uuid_of_entry};
+use crate::clients::{Ask, Entry, FOR_EVER_MS, Put, SPEAKERS, Speaker, speaker, uuid_of_entry};
 use crate::ledger::{Group, Job, When};
 use crate::world::{Manners, Parting, Wrong};
 
@@ -20,7 +20,8 @@ impl Schedule {
         if !self.world.is_listening() {
             return;
         }
-        let speaker = &SPEAKERS[self.below(SPEAKERS.len())];
+        let protocol = SPEAKERS[self.below(SPEAKERS.len())].protocol;
+        let speaker = speaker(protocol, self.told.lease_ms.is_some());
         let listener = if self.one_in(3) { PROTOCOLS.len() } else { listener_of(speaker.protocol) };
         let manners = match self.below(3) {
             0 => Manners::PLAIN,
@@ -279,7 +280,7 @@ impl Schedule {
             }
             // Who was silent for too long and does not take the words in which that is said is given up without them.
             let who = &self.people[index];
-            let given_up = who.was_deaf && who.speaker.heartbeat && who.was_silent(self.heartbeat_ms, self.now());
+            let given_up = who.was_deaf && who.speaker.heartbeat && who.was_silent(self.told.heartbeat_ms, self.now());
             if self.world.is_running() && !gone && !cut_off && !given_up && !self.stopping {
                 return Err(format!("{:?} was cut off, and nobody knows why", self.people[index]));
             }

@@ -246,7 +246,7 @@ impl Schedule {
         // On the port for all, one that never said anything has no heartbeat.
         let may_be_cut_off = who.speaker.heartbeat && who.known && !who.gone && !who.cut_off;
         let silent = may_be_cut_off && who.reads && who.is_answered();
-        if silent && since_ms.saturating_add(self.heartbeat_ms + SLACK_MS) < now_ms {
+        if silent && since_ms.saturating_add(self.told.heartbeat_ms + SLACK_MS) < now_ms {
             return Err(format!("{who:?} has been silent since {since_ms}, and was not cut off"));
         }
         Ok(())
@@ -256,7 +256,7 @@ impl Schedule {
     pub(super) fn check_cut_off(&mut self, index: usize, when: When) -> Result<(), Wrong> {
         let who = &mut self.people[index];
         // It may have gone on sending, if it did not hear so at once.
-        if !who.was_silent(self.heartbeat_ms, when) {
+        if !who.was_silent(self.told.heartbeat_ms, when) {
             return Err(format!("{who:?} was cut off at {when:?}, and was never silent for so long"));
         }
         who.cut_off = true;
@@ -283,7 +283,7 @@ impl Schedule {
             return false;
         };
         let (who, now) = (&self.people[index], self.now());
-        let silent = who.speaker.heartbeat && who.was_silent(self.heartbeat_ms, now);
+        let silent = who.speaker.heartbeat && who.was_silent(self.told.heartbeat_ms, now);
         // What stands behind something that waits may come too late, and so may what one turn does not read whole.
         let is_read_whole = self.world.setup().config.limits.turn_bytes_max >= Limits::default().turn_bytes_max;
         who.is_answered() && is_read_whole && !silent && self.ledger.surely_has(held.entry, who.client, now.at_ms)
@@ -323,7 +323,7 @@ impl Schedule {
     /// Those who have been silent for too long may have lost what they had, whether or not they have heard so.
     pub(super) fn forget_silent(&mut self, when: When) {
         for person in self.people.iter().filter(|person| person.speaker.heartbeat) {
-            if person.was_silent(self.heartbeat_ms, when) {
+            if person.was_silent(self.told.heartbeat_ms, when) {
                 self.ledger.client_gone(person.client);
             }
         }
