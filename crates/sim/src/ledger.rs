@@ -526,12 +526,15 @@ impl Ledger {
         leases.filter(move |lease| lease.client == client && lease.by_connection)
     }
 
-    /// The server has ended: with it what connections held. What was held until then is ready at once.
-    pub fn server_gone(&mut self, at_ms: u64) {
+    /// The server has ended: with it what connections held, and whatever was to be run for one. What was held until then is
+    /// ready at once.
+    pub fn server_gone(&mut self, when: When) {
+        let run = self.jobs.iter_mut().filter(|job| job.put.runs);
+        run.for_each(|job| _ = job.ended.get_or_insert((when, false)));
         let held = self.jobs.iter_mut().flat_map(|job| &mut job.leases).filter(|lease| lease.by_connection);
         for lease in held {
             if !lease.may_be_over {
-                lease.over_ms = Some(at_ms);
+                lease.over_ms = Some(when.at_ms);
             }
             lease.may_be_over = true;
         }

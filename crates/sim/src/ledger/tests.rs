@@ -145,13 +145,17 @@ fn a_job_has_one_holder() {
 fn a_server_that_ends_ends_what_connections_hold_and_nothing_else() {
     let mut ledger = one("masenko");
     holds(&mut ledger, A, "masenko", 2);
-    ledger.server_gone(2_500);
+    ledger.server_gone(at(2));
     assert_eq!(take(&mut ledger, 0, B, "masenko", 3), Ok(0));
 
     let mut ledger = one("takeanumber");
     holds(&mut ledger, A, "takeanumber", 2);
-    ledger.server_gone(2_500);
+    ledger.server_gone(at(2));
     refused(take(&mut ledger, 0, B, "takeanumber", 3), "given twice");
+
+    let mut ledger = ledger_of("workq", [Put { runs: true, ..plain(0) }]);
+    ledger.server_gone(at(2));
+    refused(take(&mut ledger, 0, B, "workq", 3), "came back");
 }
 
 #[test]
@@ -408,7 +412,7 @@ fn a_job_is_ready_when_its_holder_is_seen_off_or_gives_it_back() {
 
     let mut ledger = one("masenko");
     holds(&mut ledger, A, "masenko", 2);
-    ledger.server_gone(5_000);
+    ledger.server_gone(at(5));
     assert!(ready_at(&ledger, 5_000), "it does not rest then");
 }
 

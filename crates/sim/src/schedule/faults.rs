@@ -137,7 +137,7 @@ impl Schedule {
     /// Another server starts on what is left.
     pub fn come_back(&mut self) -> Result<(), Wrong> {
         self.forget_silent(self.now());
-        self.ledger.server_gone(self.world.elapsed_ms());
+        self.ledger.server_gone(self.now());
         (self.draining, self.stopping) = (false, false);
         for person in std::mem::take(&mut self.people) {
             self.world.forget(person.client);
