@@ -111,7 +111,7 @@ impl Engine {
             if is_free(self.store.job(number)) {
                 self.unblock(now, number);
             }
-            if self.store.job(number).runs() {
+            if self.store.job(number).runs() && !broken("engine-run-outlives-server") {
                 self.remove(now, number, answers);
             }
             if self.records.len() >= end {
