@@ -358,7 +358,7 @@ impl Client {
 }
 
 /// The codec of a session that is over: it is asked for nothing, and keeps nothing.
-struct Mute;
+pub(crate) struct Mute;
 
 impl Codec for Mute {
     fn decode(&mut self, _input: &mut Input, _out: &mut Vec<u8>, _context: &Context<'_>) -> Next {
@@ -368,4 +368,149 @@ impl Codec for Mute {
     fn encode(&mut self, _reply: &Reply<'_>, _out: &mut Vec<u8>, _context: &Context<'_>) {}
 
     fn last_words(&mut self, _why: Farewell, _out: &mut Vec<u8>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A protocol that keeps what was sent, and must be heard of by then.
+    struct Keeping {
+        unfinished_bytes: usize,
+        deadline_ms: u64,
+    }
+
+    impl Codec for Keeping {
+        fn decode(&mut self, _input: &mut Input, _out: &mut Vec<u8>, _context: &Context<'_>) -> Next {
+            Next::More
+        }
+
+        fn encode(&mut self, _reply: &Reply<'_>, _out: &mut Vec<u8>, _context: &Context<'_>) {}
+
+        fn last_words(&mut self, _why: Farewell, _out: &mut Vec<u8>) {}
+
+        fn unfinished_bytes(&self) -> usize {
+            self.unfinished_bytes
+        }
+
+        fn deadline_ms(&self) -> Option<u64> {
+            Some(self.deadline_ms)
+        }
+    }
+
+    fn client() -> Client {
+        Client::new(1, Box::new(Keeping { unfinished_bytes: 1_000, deadline_ms: 7 }), false, false)
+    }
+
+    /// One to which this much may be sent.
+    fn client_with(sendable: &[u8]) -> Client {
+        let mut client = client();
+        client.output.writer().extend_from_slice(sendable);
+        client.output.seal(1, 0);
+        client.output.release(1, 0);
+        client
+    }
+
+    #[test]
+    fn a_client_is_read_ahead_as_far_as_it_may_be() {
+        let limits = Limits { turn_bytes_max: 10, ..Limits::default() };
+        let read = |len: usize, fed: bool, waiting: bool| {
+            let mut client = Client { readable: true, ..client() };
+            client.input.push(&vec![b'x'; len]);
+            (client.fed, client.waiting) = (fed, waiting);
+            client.wants_read(&limits)
+        };
+        assert!(read(9, true, false) && !read(10, true, false), "what was not decoded yet comes first");
+        assert!(read(11, false, false), "it has no whole request");
+        let ahead_max = limits.line_bytes_max();
+        assert!(read(ahead_max - 1, false, true) && !read(ahead_max, false, true), "its end is behind all that");
+        assert!(!read(ahead_max, true, true));
+    }
+
+    #[test]
+    fn the_kernel_is_offered_what_it_may_take() {
+        let mut client = client_with(b"answer");
+        assert!(client.offer());
+        assert_eq!(client.offered(), b"answer");
+        assert!(!client.offer(), "it was not answered yet");
+        for mut client in [
+            client_with(b""),
+            Client { link: Link::Gone, ..client_with(b"answer") },
+            Client { clogged: true, ..client_with(b"answer") },
+        ] {
+            assert!(!client.offer());
+        }
+    }
+
+    #[test]
+    fn who_is_ending_is_given_up_when_nothing_has_moved_for_too_long() {
+        let limits = Limits { output_bytes_max: 5, ..Limits::default() };
+        let mut client = client_with(b"answer");
+        assert_eq!(client.farewell_at_ms(&limits), None);
+        client.begin_ending(100);
+        assert_eq!(client.farewell_at_ms(&limits), Some(100 + STALLED_MS_MAX));
+        client.offer();
+        client.wrote(0, 200);
+        assert_eq!(client.farewell_at_ms(&limits), Some(100 + STALLED_MS_MAX), "nothing has moved");
+        client.end_session(300);
+        assert_eq!(client.farewell_at_ms(&limits), Some(300 + STALLED_MS_MAX));
+        client.offer();
+        client.wrote(1, 400);
+        assert_eq!(client.farewell_at_ms(&limits), Some(400 + STALLED_MS_MAX));
+        client.link = Link::Gone;
+        assert_eq!(client.farewell_at_ms(&limits), None);
+    }
+
+    #[test]
+    fn who_can_show_no_sign_of_life_is_not_silent() {
+        assert_eq!(client().silent_at_ms(), Some(7));
+        let mut held = client();
+        held.update_hold(true, 1);
+        assert_eq!(held.silent_at_ms(), None);
+        assert_eq!(Client { link: Link::Ended, ..client() }.silent_at_ms(), None);
+        assert_eq!(Client { phase: Phase::Ending, ..client() }.silent_at_ms(), None);
+    }
+
+    #[test]
+    fn what_was_not_looked_at_may_be_a_sign_of_life() {
+        let limits = Limits::default();
+        assert!(!client().unheard(&limits));
+        for client in [
+            Client { queued: true, ..client() },
+            Client { reading: true, ..client() },
+            Client { readable: true, ..client() },
+        ] {
+            assert!(client.unheard(&limits));
+        }
+    }
+
+    #[test]
+    fn a_client_is_quiet_if_nothing_is_under_way() {
+        assert!(client().quiet());
+        let mut sent = client();
+        sent.input.push(b"x");
+        for client in [
+            sent,
+            client_with(b"answer"),
+            Client { readable: true, ..client() },
+            Client { reading: true, ..client() },
+            Client { waiting: true, ..client() },
+            Client { writing: true, ..client() },
+        ] {
+            assert!(!client.quiet());
+        }
+    }
+
+    #[test]
+    fn a_client_takes_itself_and_its_buffers() {
+        let alone = client().memory_bytes();
+        assert_eq!(alone, size_of::<Client>() + size_of::<ClientId>() + 1_000);
+        let mut sent = client();
+        sent.input.push(&[b'x'; 500]);
+        assert_eq!(sent.memory_bytes(), alone + sent.input.memory_bytes());
+        assert!(sent.input.memory_bytes() >= 500);
+        let answered = client_with(&[b'x'; 500]);
+        assert_eq!(answered.memory_bytes(), alone + answered.output.memory_bytes());
+        assert!(answered.output.memory_bytes() >= 500);
+    }
 }

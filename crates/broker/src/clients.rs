@@ -148,3 +148,30 @@ impl Clients {
         by_size.max().map(|(_, std::cmp::Reverse(id))| id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Mute;
+
+    #[test]
+    fn what_is_counted_over_all_clients_goes_with_them() {
+        let mut clients = Clients::default();
+        for (id, turned_away) in [(1, false), (2, true), (3, true)] {
+            clients.add(ClientId(id), Box::new(Mute), turned_away, false);
+            clients.get_mut(ClientId(id)).unwrap().input.push(b"unfinished");
+            clients.recount(ClientId(id));
+        }
+        assert_eq!((clients.len(), clients.total, clients.turned_away), (3, 3, 2));
+        assert_eq!(clients.counted.input_bytes, 30);
+        let one = clients.counted.memory_bytes / 3;
+        clients.remove(ClientId(2));
+        clients.remove(ClientId(2));
+        assert_eq!((clients.len(), clients.total, clients.turned_away), (2, 3, 1));
+        assert_eq!((clients.counted.input_bytes, clients.counted.memory_bytes), (20, 2 * one));
+        clients.remove(ClientId(1));
+        clients.remove(ClientId(3));
+        assert_eq!((clients.turned_away, clients.counted.input_bytes, clients.counted.memory_bytes), (0, 0, 0));
+        assert!(clients.is_empty());
+    }
+}

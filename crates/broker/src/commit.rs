@@ -186,4 +186,32 @@ mod tests {
         commit.poll();
         assert_eq!((commit.failure(), commit.durable(), commit.in_flight()), (Some(&Failure::Fenced), 0, false));
     }
+
+    #[test]
+    fn the_next_start_is_told_of_clocks_that_were_set_and_of_a_machine_that_was_booted() {
+        const LAST: Moment = Moment { engine_ms: 100, wall_ms: 5_000, boot_ms: 40, boot: 7 };
+        let mut commit = commit(0);
+        assert!(!commit.clocks_untold(LAST), "there is no batch");
+        commit.set_time(Some(LAST));
+        let later = |wall_ms: i64| Moment { engine_ms: 50_100, wall_ms, ..LAST };
+        for wall_ms in [54_000, 55_000, 56_000] {
+            assert!(!commit.clocks_untold(later(wall_ms)), "it may drift by a second: {wall_ms}");
+        }
+        for wall_ms in [i64::MIN, 53_999, 56_001, i64::MAX] {
+            assert!(commit.clocks_untold(later(wall_ms)), "{wall_ms}");
+        }
+        assert!(commit.clocks_untold(Moment { boot: 8, ..later(55_000) }));
+        commit.submit(Batch { at: later(56_001), ..BATCH });
+        assert!(!commit.clocks_untold(later(56_001)));
+    }
+
+    #[test]
+    fn a_failure_says_what_went_wrong() {
+        let said = |trouble: Option<&str>| Failure::Unknown { trouble: trouble.map(str::to_owned) }.to_string();
+        assert_eq!(said(Some("the disk is gone")), "the disk is gone");
+        assert_eq!(said(None), "it is not known whether the last changes were written to the log");
+        assert_eq!(Failure::Fenced.to_string(), "another server has taken over the log");
+        let short = OpenError::Short { expected: 5, found: 3 };
+        assert_eq!(Failure::Open(short.clone()).to_string(), short.to_string());
+    }
 }

@@ -287,4 +287,60 @@ mod tests {
         output.advance(3);
         assert_eq!(output.drop_unsent(), [(7, LeaseId(70))]);
     }
+
+    #[test]
+    fn what_was_sent_leaves_the_buffer_when_it_is_much_of_it() {
+        let sent = |count: usize| {
+            let mut output = output(&[("sixteen letters.", 1)]);
+            output.release(1, 0);
+            output.advance(count);
+            output
+        };
+        let mut little = sent(2);
+        assert_eq!(little.writer().len(), 16, "an eighth");
+        let mut much = sent(3);
+        assert_eq!((much.bytes.len(), much.writer().len()), (16, 13));
+        assert_eq!(sent(8).bytes.len(), 16, "half of it");
+        assert_eq!((sent(9).bytes.len(), sent(9).sendable()), (7, &b"etters."[..]));
+    }
+
+    #[test]
+    fn parts_that_may_leave_at_the_same_time_are_one() {
+        let mut output = output(&[("a", 1), ("b", 1), ("c", 2), ("d", 2)]);
+        assert_eq!(output.segments.len(), 2);
+        output.writer().push(b'e');
+        output.seal(2, 100);
+        assert_eq!(output.segments.len(), 3);
+    }
+
+    #[test]
+    fn a_buffer_and_lists_that_are_small_are_kept() {
+        let sent = |bytes: usize, items: usize| {
+            let mut output = Output {
+                bytes: Vec::with_capacity(bytes),
+                segments: VecDeque::with_capacity(items),
+                leases: VecDeque::with_capacity(items),
+                ..Output::default()
+            };
+            output.writer().push(b'x');
+            output.seal(1, 0);
+            output.release(1, 0);
+            output.advance(1);
+            [output.bytes.capacity(), output.segments.capacity(), output.leases.capacity()]
+        };
+        let (bytes, items) = (KEPT_BYTES_MAX, KEPT_ITEMS_MAX);
+        assert_eq!(sent(bytes, items), [bytes, items, items]);
+        assert_eq!(sent(bytes + 1, items + 1), [0, 0, 0]);
+    }
+
+    #[test]
+    fn the_memory_is_that_of_the_buffer_and_of_both_lists() {
+        let output = Output {
+            bytes: Vec::with_capacity(1_000),
+            segments: VecDeque::with_capacity(5),
+            leases: VecDeque::with_capacity(7),
+            ..Output::default()
+        };
+        assert_eq!(output.memory_bytes(), 1_000 + 5 * size_of::<Segment>() + 7 * size_of::<ToldLease>());
+    }
 }
