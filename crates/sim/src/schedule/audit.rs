@@ -15,6 +15,13 @@ use crate::world::{Manners, Parting, Wrong};
 /// workq's states of jobs that are finished: done, and failed.
 const FINISHED: [u32; 2] = [1, 2];
 
+/// What the records of one job take beside its body.
+const RECORD_BYTES_MAX: usize = 400;
+/// What a segment holds no records in.
+const SEGMENT_HEADER_BYTES: u64 = 4_096;
+/// So many files are kept for segments to come, at most; the manifest takes less than one.
+const SPARES_MAX: u64 = 7;
+
 /// So many times what there is is taken: a job that waits for another comes in the next round.
 const ROUNDS_MAX: usize = 400;
 
@@ -37,7 +44,8 @@ impl Schedule {
         self.world.pass(2 * DAY_MS)?;
         self.inspect_all()?;
         self.drain()?;
-        self.work_again()
+        self.work_again()?;
+        self.check_log_is_short()
     }
 
     fn see_all_off(&mut self) -> Result<(), Wrong> {
@@ -290,6 +298,26 @@ impl Schedule {
             return Err(format!("jobs {entries:?} are {there} job {held}, completed with them: {job:?}"));
         }
         self.count("audit: a group and what it completes", 1);
+        Ok(())
+    }
+
+    /// What is not needed any more leaves the disk: the log is hardly longer than it has to be.
+    fn check_log_is_short(&mut self) -> Result<(), Wrong> {
+        self.world.rest()?;
+        let may_be_there = self.ledger.jobs.iter().filter(|job| !job.refused && job.ended.is_none());
+        let live_bytes: usize = may_be_there.map(|job| job.put.body.len() + RECORD_BYTES_MAX).sum();
+        let (taken, segment_bytes) = (self.world.disk.bytes(), self.world.setup().log.segment_bytes);
+        let held_bytes_max = live_bytes as u64 * 3 / 2 + segment_bytes;
+        let segments_max = SPARES_MAX + 1 + held_bytes_max.div_ceil(segment_bytes - SEGMENT_HEADER_BYTES);
+        let bytes_max = segments_max * segment_bytes;
+        if taken > bytes_max {
+            return Err(format!(
+                "the log takes {taken} bytes in segments of {segment_bytes}, and jobs need {live_bytes} of them"
+            ));
+        }
+        if taken > (SPARES_MAX + 2) * segment_bytes {
+            self.count("audit: a long log is no longer than it may be", 1);
+        }
         Ok(())
     }
 

@@ -169,6 +169,7 @@ pub const RECORDS: &[&str] = &[
     "audit: a job was ready",
     "audit: a queue is counted rightly",
     "audit: all work again",
+    "audit: a long log is no longer than it may be",
     "checked: a count can be right",
     "checked: someone waits rightly",
     "checked: someone was told of nothing rightly",
