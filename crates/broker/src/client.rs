@@ -373,6 +373,8 @@ impl Codec for Mute {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jobyard_engine::Now;
+    use jobyard_protocols::Health;
 
     /// A protocol that keeps what was sent, and must be heard of by then.
     struct Keeping {
@@ -385,7 +387,9 @@ mod tests {
             Next::More
         }
 
-        fn encode(&mut self, _reply: &Reply<'_>, _out: &mut Vec<u8>, _context: &Context<'_>) {}
+        fn encode(&mut self, _reply: &Reply<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
+            out.extend_from_slice(format!("client {}", context.client).as_bytes());
+        }
 
         fn last_words(&mut self, _why: Farewell, _out: &mut Vec<u8>) {}
 
@@ -512,5 +516,26 @@ mod tests {
         let answered = client_with(&[b'x'; 500]);
         assert_eq!(answered.memory_bytes(), alone + answered.output.memory_bytes());
         assert!(answered.output.memory_bytes() >= 500);
+    }
+
+    #[test]
+    fn an_answer_is_written_for_the_client_that_hears_it() {
+        let limits = Limits::default();
+        let now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
+        let health = Health::Ready;
+        let context =
+            Context { now, limits: &limits, clients: 3, clients_total: 5, client: 5, started_wall_ms: 0, health };
+        let mut client = Client { waiting: true, ..client() };
+        client.answer(&Reply::Done, &context);
+        client.output.seal(1, 0);
+        client.output.release(1, 0);
+        assert_eq!(client.output.sendable(), b"client 1");
+    }
+
+    #[test]
+    fn a_session_that_is_over_is_served_no_more() {
+        let limits = Limits::default();
+        assert!(Client { fed: true, ..client() }.runnable(&limits));
+        assert!(!Client { fed: true, phase: Phase::Ending, ..client() }.runnable(&limits));
     }
 }

@@ -154,6 +154,7 @@ fn ahead_ms(at: Moment) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::told_log::ToldLog;
     use jobyard_log::MemoryLog;
 
     const BATCH: Batch<'static> = Batch { at: Moment { engine_ms: 0, wall_ms: 0, boot_ms: 0, boot: 0 }, payload: b"x" };
@@ -213,5 +214,47 @@ mod tests {
         assert_eq!(Failure::Fenced.to_string(), "another server has taken over the log");
         let short = OpenError::Short { expected: 5, found: 3 };
         assert_eq!(Failure::Open(short.clone()).to_string(), short.to_string());
+    }
+
+    fn told(log: ToldLog) -> Commit<ToldLog> {
+        Commit::new(log, 1, 0)
+    }
+
+    #[test]
+    fn a_position_that_was_not_asked_for_says_nothing_about_ours() {
+        let completions = [Some(Completion::Durable(7))].into();
+        let mut commit = told(ToldLog { completions, trouble: Some("it is mad"), ..ToldLog::new() });
+        commit.submit(BATCH);
+        commit.poll();
+        assert_eq!((commit.submitted(), commit.durable()), (1, 0));
+        assert_eq!(commit.failure(), Some(&Failure::Unknown { trouble: Some("it is mad".to_owned()) }));
+    }
+
+    #[test]
+    fn trouble_is_noticed_whatever_the_log_is_asked_for() {
+        let failure = Some(Failure::Unknown { trouble: Some("no more".to_owned()) });
+        let mut tended = told(ToldLog { due_ms: Some(20), ..ToldLog::new() });
+        assert_eq!((tended.tend(10), tended.failure()), (Some(20), None));
+        tended.log.trouble = Some("no more");
+        tended.tend(20);
+        assert_eq!(tended.failure(), failure.as_ref());
+        let mut closed = told(ToldLog { trouble: Some("no more"), ..ToldLog::new() });
+        closed.close();
+        assert_eq!((closed.log.closed, closed.failure()), (1, failure.as_ref()));
+    }
+
+    #[test]
+    fn an_end_is_clean_if_all_is_durable() {
+        let mut commit = told(ToldLog { completions: [None].into(), ..ToldLog::new() });
+        commit.submit(BATCH);
+        commit.poll();
+        commit.close();
+        assert_eq!(commit.log.closed, 0, "a batch is in flight");
+        commit.poll();
+        commit.close();
+        assert_eq!(commit.log.closed, 1);
+        commit.fail(Failure::Fenced);
+        commit.close();
+        assert_eq!(commit.log.closed, 1, "nothing is known any more");
     }
 }

@@ -63,3 +63,68 @@ impl<L: Log> Broker<L> {
         extent.room < reserve.saturating_add(pending as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::told_log::ToldLog;
+    use crate::{Clock, Config};
+    use jobyard_engine::{ClientId, JobRef, Look, NewJob, Now, QueueName};
+
+    const SEGMENT: u64 = 16_000;
+
+    fn broker(short: bool, room: u64) -> Broker<ToldLog> {
+        let extent = Extent { segment_bytes: SEGMENT, short, room, ..Extent::BOUNDLESS };
+        let log = ToldLog { extent, shortage: short.then_some("no space left"), ..ToldLog::new() };
+        Broker::open(Config::default(), log, Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 }).unwrap()
+    }
+
+    fn put(body_bytes: usize) -> Command {
+        Command::Enqueue(Box::new(NewJob::plain(QueueName::new(b"q"), vec![b'x'; body_bytes].into())))
+    }
+
+    /// Puts a job, of which nothing was submitted yet.
+    fn decide(broker: &mut Broker<ToldLog>) {
+        let now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
+        broker.engine.handle(now, ClientId(1), put(10), &mut |_, _| {});
+    }
+
+    #[test]
+    fn a_disk_is_full_when_its_reserve_is_touched() {
+        assert!(broker(true, 2 * SEGMENT + 999).disk_full());
+        assert!(!broker(true, 2 * SEGMENT + 1_000).disk_full());
+        assert!(!broker(false, 0).disk_full(), "more may be found");
+        assert_eq!(broker(true, 0).shortage().as_deref(), Some("no space left"));
+        assert_eq!(broker(false, 0).shortage(), None);
+    }
+
+    #[test]
+    fn what_makes_room_may_take_of_the_reserve_what_brings_something_new_may_not() {
+        let remove = Command::Remove { job: JobRef::Number(1) };
+        for (command, reserve) in [(put(10), 2 * SEGMENT), (remove, SEGMENT / 16)] {
+            let mut broker = broker(true, 0);
+            decide(&mut broker);
+            let pending = broker.engine.records().len() + FRAME_HEADER_BYTES + command.record_bytes_max();
+            broker.commit.log.extent.room = reserve + pending as u64;
+            assert!(!broker.disk_refuses(&command), "{command:?}");
+            broker.commit.log.extent.room -= 1;
+            assert!(broker.disk_refuses(&command), "{command:?}");
+            broker.commit.log.extent.short = false;
+            assert!(!broker.disk_refuses(&command), "more may be found");
+        }
+        let look = Command::Look(Look::Queue(QueueName::new(b"q")));
+        assert!(!broker(true, 0).disk_refuses(&look), "it takes no room");
+    }
+
+    #[test]
+    fn what_would_not_fit_into_a_segment_with_a_whole_batch_is_refused() {
+        let broker = broker(false, 0);
+        let besides = put(0).record_bytes_max();
+        let longest = usize::try_from(SEGMENT).unwrap() - broker.batch_bytes_max() - besides;
+        assert!(!broker.disk_refuses(&put(longest)));
+        assert!(broker.disk_refuses(&put(longest + 1)));
+        let log = ToldLog::new();
+        let boundless = Broker::open(Config::default(), log, Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 }).unwrap();
+        assert!(!boundless.disk_refuses(&put(longest + 1)), "it has no segments");
+    }
+}

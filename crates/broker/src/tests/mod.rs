@@ -8,4 +8,5 @@ mod flow;
 mod pacing;
 mod starts;
 mod stops;
+pub(crate) mod told_log;
 mod world;

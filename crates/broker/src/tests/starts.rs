@@ -1,7 +1,8 @@
 //! Before the log has been read back: who is answered, and with what.
 
-use jobyard_log::{Log, MemoryLog};
+use jobyard_log::{Extent, Log, MemoryLog};
 
+use super::told_log::ToldLog;
 use super::world::{PLAIN, World};
 use crate::event::{Clock, Event, Sleep};
 use crate::{Broker, Config, Failure, OpenError};
@@ -39,6 +40,7 @@ fn the_log_is_read_back_a_portion_a_turn() {
         turns += 1;
     }
     assert!(turns >= 4, "{turns} turns for 4 MiB");
+    assert!(done_bytes > 2 << 20, "{done_bytes}");
     assert_eq!(world.broker.jobs(), 40);
 }
 
@@ -150,4 +152,29 @@ fn the_first_start_after_a_boot_leaves_a_batch_that_tells_of_it() {
         tails.push(log.claim(0).unwrap().tail);
     }
     assert_eq!(tails, [2, 2, 3, 3], "once in each boot");
+}
+
+#[test]
+fn a_log_that_ends_before_its_end_is_refused() {
+    let mut log = ToldLog { payloads: vec![Vec::new(); 3], ..ToldLog::new() };
+    log.claim.tail = 5;
+    let refused = Broker::open(Config::default(), log, Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 });
+    assert_eq!(refused.err(), Some(OpenError::Short { expected: 5, found: 3 }));
+}
+
+#[test]
+fn nothing_is_written_before_all_was_read_back() {
+    let mut log = ToldLog { payloads: vec![Vec::new(); 10], ..ToldLog::new() };
+    (log.claim.tail, log.claim.bytes, log.claim.notices) = (10, 1_000_000, vec!["it was long".to_owned()]);
+    // So long for so little that it is to be written anew.
+    log.extent = Extent { bytes: 1_000_000, segment_bytes: 4_000, ..Extent::BOUNDLESS };
+    let clock = Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 };
+    let mut broker = Broker::begin(Config::default(), log, clock).unwrap();
+    assert_eq!(broker.notices(), ["it was long"]);
+    let (mut events, mut actions) = (Vec::new(), Vec::new());
+    while broker.progress().is_some() {
+        assert!(broker.log().submitted.is_empty());
+        broker.turn(clock, &mut events, &mut actions);
+    }
+    assert_eq!(broker.failure(), None);
 }

@@ -46,9 +46,11 @@ fn a_stop_answers_what_waits_and_what_was_received_and_gives_no_job() {
 fn a_stop_with_nobody_there_ends_at_once() {
     let mut world = World::new();
     world.tell(Event::Stop);
+    assert!(!world.broker.stopped());
     world.turn();
     assert_eq!(world.actions, [Action::CloseListeners, Action::Exit]);
     assert_eq!(world.broker.failure(), None);
+    assert!(world.broker.stopped());
 }
 
 #[test]
@@ -137,4 +139,23 @@ fn a_second_stop_waits_for_the_batch_in_flight_only() {
     let mut world = world.restart(Limits::default());
     let bob = world.connect(PLAIN);
     assert_eq!(world.ask(bob, "get q\nget q\n"), "job 1 one\nnone\n");
+}
+
+#[test]
+fn a_stop_waits_for_the_batch_in_flight_although_nobody_is_left() {
+    let mut world = World::late(5);
+    let alice = world.connect(PLAIN);
+    world.settle();
+    world.send(alice, "put q one\n");
+    world.turn();
+    world.turn();
+    world.cut(alice);
+    world.tell(Event::Stop);
+    world.turn();
+    assert!(!world.exited);
+    world.settle();
+    assert!(world.exited);
+    let mut world = world.restart(Limits::default());
+    let bob = world.connect(PLAIN);
+    assert_eq!(world.ask(bob, "get q\n"), "job 1 one\n");
 }
