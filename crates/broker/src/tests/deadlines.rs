@@ -1,7 +1,12 @@
 //! Waits, leases and heartbeats.
 
+use jobyard_engine::ClientId;
+
+use super::codec::Lines;
+use super::told_log::ToldLog;
 use super::world::{LIVELY, PLAIN, World};
-use crate::event::Sleep;
+use crate::event::{Clock, Event, Sleep};
+use crate::{Broker, Config, Door};
 
 #[test]
 fn a_wait_ends_when_its_time_is_over_and_the_broker_sleeps_until_then() {
@@ -226,4 +231,19 @@ fn engine_time_goes_on_after_a_restart_by_the_time_that_the_wall_clock_tells() {
     assert_eq!(world.ask(bob, "get q\n"), "none\n");
     world.pass(1);
     assert_eq!(world.ask(bob, "get q\n"), "job 1 one\n");
+}
+
+#[test]
+fn a_batch_in_flight_puts_off_no_deadline() {
+    let door: Door = Box::new(|now| Box::new(Lines::new(None, now)));
+    let log = ToldLog { completions: vec![None; 100].into(), wakes: true, ..ToldLog::new() };
+    let clock = |monotonic_ms| Clock { monotonic_ms, boot: 0, wall_ms: 0 };
+    let mut broker = Broker::begin_with(Config::default(), vec![door], log, clock(0)).unwrap().opened().unwrap();
+    let (client, mut actions) = (ClientId(1), Vec::new());
+    let bytes = b"put q x\nlease q 5000\n".to_vec();
+    let accepted = Event::Accepted { client, listener: 0 };
+    broker.turn(clock(100), &mut vec![accepted], &mut actions);
+    let sleep = broker.turn(clock(100), &mut vec![Event::Received { client, bytes, more: false }], &mut actions);
+    assert_eq!(broker.log().submitted, [1]);
+    assert_eq!((sleep, broker.output(client)), (Sleep::Millis(5_000), &b""[..]));
 }

@@ -299,3 +299,34 @@ fn the_sums_over_all_clients_return_to_nothing() {
     assert_eq!((counted.input_bytes, counted.memory_bytes, world.broker.clients()), (0, 0, 0));
     assert_eq!(world.broker.clients.heartbeats.first(), None);
 }
+
+#[test]
+fn a_turn_does_so_much_whatever_was_done_before() {
+    const FILL: &str = "fill 64\n";
+    let mut world = World::limited(|limits| {
+        (limits.turn_commands_max, limits.turn_bytes_max, limits.output_bytes_max) = (usize::MAX, 8 << 20, 64 << 20);
+    });
+    let alice = world.connect(PLAIN);
+    world.ask(alice, &"put q x\n".repeat(1_000));
+    world.send(alice, &FILL.repeat(160_000));
+    world.turn();
+    let left = |world: &World| world.broker.unfinished_bytes(ClientId(alice)) / FILL.len();
+    // Each takes a unit, and so does what it writes.
+    for expected in [110_000, 60_000, 10_000, 0] {
+        world.turn();
+        assert_eq!(left(&world), expected);
+    }
+}
+
+#[test]
+fn unfinished_input_may_be_as_long_as_its_limit() {
+    let mut world = World::limited(|limits| limits.input_bytes_max = 100_000);
+    let limit = world.broker.limits.unfinished_bytes_max();
+    let alice = world.connect(PLAIN);
+    world.ask(alice, &"x".repeat(limit));
+    assert_eq!(world.broker.unfinished_bytes(ClientId(alice)), limit);
+    assert!(!world.socket(alice).finished);
+    world.ask(alice, "x");
+    assert_eq!(world.broker.unfinished_bytes(ClientId(alice)), 0);
+    assert!(world.socket(alice).finished);
+}

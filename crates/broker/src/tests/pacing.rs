@@ -49,6 +49,14 @@ fn who_moves_much_is_not_slowed_down_when_nobody_else_asks() {
 }
 
 #[test]
+fn nobody_rests_for_one_whose_request_is_not_whole() {
+    let mut world = World::new();
+    let (large, small) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.ask(small, "unfinished");
+    assert_eq!(world.ask(large, &format!("put q {}\n", "x".repeat(BODY_BYTES))), "put 1\n");
+}
+
+#[test]
 fn when_the_others_have_gone_quiet_who_rests_goes_on_soon() {
     let (mut world, large, small) = streaming();
     let Sleep::Millis(ms) = world.settle() else { panic!("nobody rests") };

@@ -14,6 +14,7 @@ pub(crate) struct ToldLog {
     pub(crate) trouble: Option<&'static str>,
     pub(crate) shortage: Option<&'static str>,
     pub(crate) due_ms: Option<u64>,
+    pub(crate) wakes: bool,
     pub(crate) submitted: Vec<Position>,
     pub(crate) closed: u32,
 }
@@ -29,6 +30,7 @@ impl ToldLog {
             trouble: None,
             shortage: None,
             due_ms: None,
+            wakes: false,
             submitted: Vec::new(),
             closed: 0,
         }
@@ -61,6 +63,10 @@ impl Log for ToldLog {
     fn completed(&mut self) -> Option<Completion> {
         let durable = || self.submitted.last().copied().map(Completion::Durable);
         self.completions.pop_front().unwrap_or_else(durable)
+    }
+
+    fn wakes(&self) -> bool {
+        self.wakes
     }
 
     fn truncate_before(&mut self, _position: Position) {}
