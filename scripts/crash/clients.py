@@ -188,6 +188,11 @@ class Takeanumber(Client):
         self.expect(b"+OK", self.line())
         return "completed"
 
+    def length(self, queue):
+        """How many jobs nobody has reserved."""
+        self.send(b"LEN %s\r\n" % queue.encode())
+        return int(self.line().removeprefix(b":"))
+
     def give_back(self, queue, uuid):
         self.send(b"RETRY %s %s\r\n" % (queue.encode(), uuid.encode()))
         self.expect(b"+OK", self.line())

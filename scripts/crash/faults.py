@@ -15,6 +15,7 @@ import time
 import probes
 import rough
 from clients import Gone
+from drain import Drain
 from injection import COMMITTING, FATAL, INJECTIONS, Injection
 from server import PATIENCE, SEGMENT_SIZES, NotStarted, Server, look, verify
 
@@ -373,6 +374,7 @@ class Chaos:
                 self.ledger.say_wrong("unexpected", f"the log is too long after {REST_SECONDS} s of rest:\n{stats}")
                 break
             time.sleep(0.1)
+        Drain(self.life.places, self.ledger).run()
         self.terminate(draw)
 
     def stats(self):

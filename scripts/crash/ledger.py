@@ -59,6 +59,10 @@ class Ledger:
         self.refused = []
         self.held = {}
 
+    def watch_threads(self):
+        """A client that fails to be one must not go unnoticed."""
+        threading.excepthook = lambda failed: self.say_wrong("unexpected", f"{failed.thread.name}: {failed.exc_value!r}")
+
     def say_wrong(self, what, text):
         self.counts[what] += 1
         self.wrong.append(f"{what}: {text}")

@@ -80,7 +80,7 @@ class Leases(Probes):
         if self.seconds > 1.3:
             wanted["goqueue"] = 1
         for protocol, seconds in wanted.items():
-            # A busy machine may need more than one try.
+            # A busy machine may need more than one try; what it cannot do at all is counted, and missed in the end.
             any(self.take_one(protocol, seconds) for _ in range(TRIES))
 
     def take_one(self, protocol, seconds):
