@@ -1,6 +1,7 @@
 //! What clients asked and were told, and what must be so because of it. It knows nothing of the server but that.
 
 mod certain;
+mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -199,6 +200,8 @@ pub struct Ledger {
     pub jobs: Vec<Job>,
     /// Jobs that were put together.
     pub groups: Vec<Group>,
+    /// How often a rule about jobs that are given had something to say.
+    pub checked: BTreeMap<&'static str, u64>,
     numbers: BTreeSet<u64>,
     /// What time means is not known for leases, since then.
     time_lost_ms: Option<u64>,
@@ -394,6 +397,7 @@ impl Ledger {
                 || job.disturbed.is_some_and(|turn| turn >= asked.turn),
         };
         self.check_taken(entry, &lease, asked)?;
+        self.count_checked(entry, &lease, asked);
         let job = &mut self.jobs[entry];
         // What someone was given is there, whoever else was told.
         job.put_told.get_or_insert(when);
@@ -419,66 +423,6 @@ impl Ledger {
             return Ok(());
         }
         Err(format!("job {entry} was given as '{}' to one who asked for {:?}: {job:?}", by.id, by.queues))
-    }
-
-    fn check_taken(&self, entry: Entry, taken: &Lease, asked: When) -> Result<(), Wrong> {
-        let job = &self.jobs[entry];
-        let at_ms = taken.since.at_ms;
-        if job.refused {
-            return Err(format!("job {entry} was refused, and yet it is there"));
-        }
-        if let Some((ended, _)) = job.ended
-            && ended.turn < asked.turn
-        {
-            return Err(format!(
-                "job {entry} came back: it had ended in turn {}, and was asked for in {}",
-                ended.turn, asked.turn
-            ));
-        }
-        // What it waits for may have sent it to its dead queue, where it is ready.
-        let is_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, at_ms);
-        if let Some(delay_s) = job.put.delay_s
-            && !self.is_date_lost(job)
-            && !is_dead
-            && at_ms + 999 < job.asked.at_ms + u64::from(delay_s) * 1_000
-        {
-            return Err(format!("job {entry} came before its date"));
-        }
-        self.check_failures(entry, asked, at_ms)?;
-        for blocker in self.blockers(entry) {
-            if self.must_be_there(blocker, at_ms) && !is_dead {
-                return Err(format!("job {entry} came before job {blocker}, which blocks it, had ended"));
-            }
-        }
-        // Whichever came first, it was not over when the other came.
-        let clashes = |other: &&Lease| {
-            let lasts = other.until_ms.is_none_or(|until_ms| at_ms < until_ms);
-            let taken_lasts = taken.until_ms.is_none_or(|until_ms| other.since.at_ms < until_ms);
-            !other.may_be_over && !taken.may_be_over && lasts && taken_lasts
-        };
-        match job.leases.iter().find(clashes) {
-            Some(other) => Err(format!("job {entry} was given twice: {:?} still has it", other.client)),
-            None => Ok(()),
-        }
-    }
-
-    /// A job that has failed comes back if it may, and not too soon. In its dead queue all of that begins anew.
-    fn check_failures(&self, entry: Entry, asked: When, at_ms: u64) -> Result<(), Wrong> {
-        let job = &self.jobs[entry];
-        let Some((last, told)) = job.failed else { return Ok(()) };
-        if job.put.dead_queue.is_some() || asked.turn <= told.turn {
-            return Ok(());
-        }
-        let times = job.failures;
-        if job.failures_max().is_some_and(|allowed| times > allowed) {
-            return Err(format!("job {entry} came back, and has failed {times} times: {job:?}"));
-        }
-        // masenko's rest until a whole second.
-        let rest_ms = if job.protocol == "masenko" { u64::from(times).pow(4) * 1_000 } else { 0 };
-        if self.time_lost_ms.is_none() && self.dates_lost_turn.is_none() && at_ms + SECOND_MS < last.at_ms + rest_ms {
-            return Err(format!("job {entry} came back too soon, for the {times} times it has failed: {job:?}"));
-        }
-        Ok(())
     }
 
     fn blockers(&self, entry: Entry) -> Vec<Entry> {

@@ -57,6 +57,9 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
     for (fate, count) in schedule.ledger.summary() {
         schedule.count(&format!("jobs {fate}"), count);
     }
+    for (rule, count) in std::mem::take(&mut schedule.ledger.checked) {
+        schedule.count(rule, count);
+    }
     let trace = schedule.world.trace.take().unwrap_or_default();
     Outcome { tally: schedule.tally, digest: schedule.world.digest(), wrong, trace }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jobyard_engine::ClientId;
 
+use super::faults::SEGMENT_HEADER_BYTES;
 use super::people::HELD_BACK_MS;
 use super::person::Person;
 use super::{QUEUES, Schedule, listener_of};
@@ -17,8 +18,6 @@ const FINISHED: [u32; 2] = [1, 2];
 
 /// What the records of one job take beside its body.
 const RECORD_BYTES_MAX: usize = 400;
-/// What a segment holds no records in.
-const SEGMENT_HEADER_BYTES: u64 = 4_096;
 /// So many files are kept for segments to come, at most; the manifest takes less than one.
 const SPARES_MAX: u64 = 7;
 
@@ -266,6 +265,7 @@ impl Schedule {
                         "'{queue}' was emptied, and there are {counts:?}, {held} of them held for ever"
                     ));
                 }
+                self.count("audit: a queue was emptied", 1);
             }
         }
         Ok(())

@@ -17,6 +17,9 @@ const WEAR_ASKS: usize = 200;
 /// After so long the server has seen that there is room again.
 const ROOM_SEEN_MS: u64 = 3_000;
 
+/// What a segment holds no records in.
+pub const SEGMENT_HEADER_BYTES: u64 = 4_096;
+
 /// All that can go wrong, by name. A run in which one of them never happened has shown nothing about it.
 pub const FAULTS: &[&str] = &[
     "fault client close",
@@ -119,7 +122,15 @@ impl Schedule {
     /// The server ends in this way, and another one starts.
     pub fn crash(&mut self, crash: Crash) -> Result<(), Wrong> {
         let kind = Crash::KINDS[crash.kind()];
-        self.count(&if crash == Crash::Kill { "fault kill".to_owned() } else { format!("fault power {kind}") }, 1);
+        let is_struck = self.world.disk.crash(crash) != self.world.disk.crash(Crash::Kill);
+        self.count(
+            &match crash {
+                Crash::Kill => "fault kill".to_owned(),
+                _ if is_struck => format!("fault power {kind}"),
+                _ => "power cut at rest".to_owned(),
+            },
+            1,
+        );
         // What left the server is on its way to machines that go on.
         self.wake_all();
         self.all_hear()?;
@@ -232,7 +243,7 @@ impl Schedule {
             if self.one_in(3) {
                 return self.wear_down();
             }
-        } else {
+        } else if self.world.disk.capacity().is_some() {
             self.free_disk();
             self.count("fault disk free", 1);
         }
@@ -252,16 +263,22 @@ impl Schedule {
         self.room_wanted_ms = Some(self.world.elapsed_ms());
     }
 
-    /// Whether a segment is hardly longer than a job.
-    pub fn has_tiny_segments(&self) -> bool {
-        self.world.setup().log.segment_bytes < 16 << 10
-    }
-
     /// Whether the server may say to one who asked then that there is no room on its disk. It looks for some every second.
     pub fn may_want_room(&self, asked: When) -> bool {
         let lately = self.room_wanted_ms.is_some_and(|ms| asked.at_ms <= ms + ROOM_SEEN_MS);
-        // What does not fit into a segment is refused as if there were no room for it.
-        lately || self.has_tiny_segments() || self.world.disk.capacity().is_some()
+        lately || self.world.disk.capacity().is_some()
+    }
+
+    /// Whether this may not fit into a segment, with what else is decided then: it is refused as if there were no room.
+    pub fn may_not_fit(&self, ask: &Ask) -> bool {
+        const PER_REQUEST: usize = 300;
+        let bodies: usize = match ask {
+            Ask::Put(put) => put.body.len() + PER_REQUEST,
+            Ask::Group { puts, .. } => puts.iter().map(|put| put.body.len() + PER_REQUEST).sum(),
+            _ => 0,
+        };
+        let room = (self.world.setup().log.segment_bytes - SEGMENT_HEADER_BYTES) / 4 * 3;
+        (bodies + PER_REQUEST) as u64 > room
     }
 
     /// Jobs are taken, and given back by those who can: on a full disk that goes on until the reserve is used up, and is then

@@ -217,7 +217,7 @@ impl Schedule {
     }
 
     /// Someone who had a job run was told that it is not done: nobody took it in time, or whoever did has had their time.
-    pub(super) fn check_given_up(&self, index: usize, put: &Put, asked: When, when: When) -> Result<(), Wrong> {
+    pub(super) fn check_given_up(&mut self, index: usize, put: &Put, asked: When, when: When) -> Result<(), Wrong> {
         let who = &self.people[index];
         let least_ms = if self.ledger.jobs[put.entry].was_taken || self.may_be_given(put) {
             put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000).min(RUN_WAIT_MS)
@@ -233,6 +233,7 @@ impl Schedule {
         if self.ledger.jobs[put.entry].ended.is_some_and(|(_, keeps)| keeps) {
             return Err(format!("{who:?} was told that job {} is not done, and someone did it", put.entry));
         }
+        self.count("checked: who had a job run gave up in time", 1);
         Ok(())
     }
 
@@ -300,10 +301,10 @@ impl Schedule {
         asked: When,
     ) -> Result<(), Wrong> {
         let who = &self.people[index];
-        // Whoever is done makes room, and is refused only where a segment is hardly longer than a job.
+        // Whoever is done makes room.
         let is_done = matches!(ask, Ask::Complete(_) | Ask::Remove(_)) && who.speaker.protocol != "workq";
         let wants = [
-            (["disk", "Disk"], self.may_want_room(asked) && (!is_done || self.has_tiny_segments())),
+            (["disk", "Disk"], self.may_want_room(asked) && !is_done || self.may_not_fit(ask)),
             (["memory", "no room for another"], self.is_short_of_memory()),
             (["about to stop", "Draining"], self.draining),
         ];

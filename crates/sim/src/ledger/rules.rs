@@ -1,0 +1,85 @@
+//! What must hold of a job that a client is given.
+
+use super::{Lease, Ledger, SECOND_MS, When};
+use crate::clients::Entry;
+use crate::world::Wrong;
+
+impl Ledger {
+    pub(super) fn check_taken(&self, entry: Entry, taken: &Lease, asked: When) -> Result<(), Wrong> {
+        let job = &self.jobs[entry];
+        let at_ms = taken.since.at_ms;
+        if job.refused {
+            return Err(format!("job {entry} was refused, and yet it is there"));
+        }
+        if let Some((ended, _)) = job.ended
+            && ended.turn < asked.turn
+        {
+            return Err(format!(
+                "job {entry} came back: it had ended in turn {}, and was asked for in {}",
+                ended.turn, asked.turn
+            ));
+        }
+        // What it waits for may have sent it to its dead queue, where it is ready.
+        let is_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, at_ms);
+        if let Some(delay_s) = job.put.delay_s
+            && !self.is_date_lost(job)
+            && !is_dead
+            && at_ms + 999 < job.asked.at_ms + u64::from(delay_s) * 1_000
+        {
+            return Err(format!("job {entry} came before its date"));
+        }
+        self.check_failures(entry, asked, at_ms)?;
+        for blocker in self.blockers(entry) {
+            if self.must_be_there(blocker, at_ms) && !is_dead {
+                return Err(format!("job {entry} came before job {blocker}, which blocks it, had ended"));
+            }
+        }
+        // Whichever came first, it was not over when the other came.
+        let clashes = |other: &&Lease| {
+            let lasts = other.until_ms.is_none_or(|until_ms| at_ms < until_ms);
+            let taken_lasts = taken.until_ms.is_none_or(|until_ms| other.since.at_ms < until_ms);
+            !other.may_be_over && !taken.may_be_over && lasts && taken_lasts
+        };
+        match job.leases.iter().find(clashes) {
+            Some(other) => Err(format!("job {entry} was given twice: {:?} still has it", other.client)),
+            None => Ok(()),
+        }
+    }
+
+    /// A job that has failed comes back if it may, and not too soon. In its dead queue all of that begins anew.
+    fn check_failures(&self, entry: Entry, asked: When, at_ms: u64) -> Result<(), Wrong> {
+        let job = &self.jobs[entry];
+        let Some((last, told)) = job.failed else { return Ok(()) };
+        if job.put.dead_queue.is_some() || asked.turn <= told.turn {
+            return Ok(());
+        }
+        let times = job.failures;
+        if job.failures_max().is_some_and(|allowed| times > allowed) {
+            return Err(format!("job {entry} came back, and has failed {times} times: {job:?}"));
+        }
+        // masenko's rest until a whole second.
+        let rest_ms = if job.protocol == "masenko" { u64::from(times).pow(4) * 1_000 } else { 0 };
+        if self.time_lost_ms.is_none() && self.dates_lost_turn.is_none() && at_ms + SECOND_MS < last.at_ms + rest_ms {
+            return Err(format!("job {entry} came back too soon, for the {times} times it has failed: {job:?}"));
+        }
+        Ok(())
+    }
+
+    /// Counts the rules that had something to say about a job that was given rightly.
+    pub(super) fn count_checked(&mut self, entry: Entry, taken: &Lease, asked: When) {
+        let job = &self.jobs[entry];
+        let is_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, taken.since.at_ms);
+        let is_held = !taken.may_be_over && job.leases.iter().any(|other| !other.may_be_over);
+        let is_dated = job.put.delay_s.is_some() && !self.is_date_lost(job);
+        let has_failed = job.failed.is_some_and(|(_, told)| asked.turn > told.turn) && job.put.dead_queue.is_none();
+        let rules = [
+            ("checked: a lease was over before the next", is_held),
+            ("checked: a job came after its date", is_dated && !is_dead),
+            ("checked: a job came after what blocks it", !is_dead && !self.blockers(entry).is_empty()),
+            ("checked: a job that had failed came when it may", has_failed),
+        ];
+        for (rule, _) in rules.into_iter().filter(|(_, says)| *says) {
+            *self.checked.entry(rule).or_default() += 1;
+        }
+    }
+}
