@@ -352,6 +352,24 @@ impl Ledger {
         self.jobs[entry].ended.get_or_insert((when, keeps));
     }
 
+    /// Whether nobody knows if a job is there: whoever asked to put it or to end it heard no answer, and never will. What
+    /// has failed is another matter.
+    #[must_use]
+    pub fn is_open(&self, entry: Entry) -> bool {
+        let job = &self.jobs[entry];
+        !job.refused && job.ended.is_none() && job.fails == 0 && (job.put_told.is_none() || job.ends > 0)
+    }
+
+    /// Such a job was seen. What it is now, it stays; and no group was put that would have completed it.
+    pub fn found_there(&mut self, entry: Entry, when: When) {
+        let job = &mut self.jobs[entry];
+        job.put_told.get_or_insert(when);
+        job.ends = 0;
+        let undone = self.groups.iter().filter(|group| !group.told && group.completes == Some(entry));
+        let entries: Vec<Entry> = undone.flat_map(|group| &group.entries).copied().collect();
+        self.put_refused(&entries);
+    }
+
     /// The job of this UUID, if anyone put it.
     #[must_use]
     pub fn entry_of_uuid(&self, uuid: &str) -> Option<Entry> {

@@ -489,3 +489,23 @@ fn a_result_needs_someone_who_gave_it() {
     assert_eq!(ledger.entry_of_uuid(&uuid_of_number(0)), Some(0));
     assert_eq!(ledger.entry_of_uuid(&uuid_of_number(1)), None);
 }
+
+#[test]
+fn what_a_crash_left_open_is_found_out_for_good() {
+    let mut ledger = Ledger::default();
+    ledger.put_asked(&plain(0), "goqueue", at(0));
+    assert!(ledger.is_open(0), "nobody was told that it was put");
+    ledger.found_there(0, at(1));
+    assert!(!ledger.is_open(0) && ledger.must_be_there(0, 2_000));
+    ledger.put_asked(&plain(1), "masenko", at(1));
+    ledger.groups.push(Group { entries: vec![1], completes: Some(0), told: false });
+    ledger.end_asked(0);
+    assert!(ledger.is_open(0) && !ledger.must_be_there(0, 2_000), "nobody was told that it was completed");
+    ledger.found_there(0, at(2));
+    assert!(ledger.must_be_there(0, 2_000));
+    refused(take(&mut ledger, 1, A, "masenko", 3), "was refused");
+    ledger.end_asked(0);
+    ledger.ended(0, false, at(3));
+    assert!(!ledger.is_open(0));
+    refused(take(&mut ledger, 0, A, "goqueue", 4), "came back");
+}

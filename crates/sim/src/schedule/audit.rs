@@ -37,6 +37,7 @@ impl Schedule {
             self.come_back()?;
         }
         self.see_all_off()?;
+        self.find_out()?;
         self.inspect_all()?;
         self.count_all()?;
         // Nothing keeps a job for so long, but who holds it for ever.
@@ -85,6 +86,29 @@ impl Schedule {
         }
         let person = &mut self.people[index];
         person.answer.take().ok_or_else(|| format!("{person:?} is not answered"))
+    }
+
+    /// Nobody is there who could still put or end a job: what was asked and not answered was done, or will never be.
+    pub fn find_out(&mut self) -> Result<(), Wrong> {
+        let index = self.visitor("workq");
+        for entry in (0..self.ledger.jobs.len()).filter(|entry| self.ledger.is_open(*entry)).collect::<Vec<_>>() {
+            let Some(uuid) = self.ledger.jobs[entry].uuid() else { continue };
+            let heard = self.ask_now(index, Ask::Inspect(uuid))?;
+            let now = self.now();
+            match heard {
+                Heard::Job(Some((state, _))) if !FINISHED.contains(&state) => {
+                    self.ledger.found_there(entry, now);
+                    self.count("found out: it is there", 1);
+                }
+                Heard::Job(found) => {
+                    self.ledger.ended(entry, found.is_some(), now);
+                    self.count("found out: it is not there", 1);
+                }
+                _ => {}
+            }
+        }
+        let visitor = self.people.remove(index);
+        self.goes(visitor.client)
     }
 
     /// Every job whose id is known is there, or is not, as it must be.

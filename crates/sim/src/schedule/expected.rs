@@ -189,6 +189,8 @@ pub const RECORDS: &[&str] = &[
     "checked: full memory",
     "checked: what was refused could be",
     "checked: who was silent was cut off",
+    "found out: it is not there",
+    "found out: it is there",
     "jobs end asked",
     "jobs ended",
     "jobs never told",

@@ -178,6 +178,9 @@ impl Schedule {
         if let Some(failure) = self.world.failure() {
             return Err(format!("the server ended after its start: {failure}"));
         }
+        if self.coin() {
+            self.find_out()?;
+        }
         for _ in 0..2 + self.below(4) {
             self.invite();
         }
