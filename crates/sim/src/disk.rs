@@ -41,33 +41,11 @@ pub enum Fault {
     Short(usize),
 }
 
-/// How often what was done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Files made or emptied.
-    pub creates: u64,
-    /// Writes.
-    pub writes: u64,
-    /// What they wrote.
-    pub written_bytes: u64,
-    /// Files synced.
-    pub syncs: u64,
-    /// Files renamed, and pairs whose names were exchanged.
-    pub renames: u64,
-    /// Files removed.
-    pub removes: u64,
-    /// The directory synced.
-    pub directory_syncs: u64,
-    /// Files whose preparation was begun.
-    pub prepares: u64,
-}
-
 /// The disk itself.
 #[derive(Debug, Default)]
 struct Machine {
     history: History,
     state: State,
-    counts: Counts,
     /// How many operations were tried, and how many things read.
     tried: u64,
     read: u64,
@@ -133,12 +111,6 @@ impl SimDisk {
     #[must_use]
     pub fn tears(&self) -> Vec<usize> {
         self.look().state.tears()
-    }
-
-    /// How often what was done.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        self.look().counts
     }
 
     /// How many operations were tried: the number that the next one has for [`SimDisk::fail`].
@@ -242,20 +214,6 @@ impl Machine {
 
     /// Something happens.
     fn happens(&mut self, operation: Operation) {
-        let counts = &mut self.counts;
-        match &operation {
-            Operation::Create { .. } => counts.creates += 1,
-            Operation::Write { bytes, .. } => {
-                counts.writes += 1;
-                counts.written_bytes += bytes.len() as u64;
-            }
-            Operation::Sync { .. } => counts.syncs += 1,
-            Operation::Rename { .. } | Operation::Exchange { .. } => counts.renames += 1,
-            Operation::Remove { .. } => counts.removes += 1,
-            Operation::SyncDirectory => counts.directory_syncs += 1,
-            Operation::Prepare { .. } => counts.prepares += 1,
-            Operation::SyncFailed { .. } | Operation::Prepared { .. } => {}
-        }
         self.state.apply(&operation);
         self.history.operations.push(operation);
     }

@@ -330,24 +330,3 @@ fn a_walk_sees_what_the_disk_was_at_each_moment() {
     let again = SimDisk::from_image(&disk.crash(Crash::Kill));
     assert_eq!(again.crash(Crash::Lost), disk.crash(Crash::Kill));
 }
-
-#[test]
-fn what_is_done_is_counted() {
-    let (mut disk, mut file) = disk(1);
-    file.write_at(0, b"ab").unwrap();
-    file.sync().unwrap();
-    disk.rename("a", "b").unwrap();
-    disk.remove("b").unwrap();
-    disk.prepare("c", 1);
-    let expected = Counts {
-        creates: 1,
-        writes: 2,
-        written_bytes: 514,
-        syncs: 2,
-        renames: 1,
-        removes: 1,
-        directory_syncs: 1,
-        prepares: 1,
-    };
-    assert_eq!(disk.counts(), expected);
-}

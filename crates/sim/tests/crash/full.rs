@@ -2,13 +2,14 @@
 
 use jobyard_engine::ClientId;
 use jobyard_log::SyncMode;
+use jobyard_sim::clients::uuid_of_entry;
 use jobyard_sim::disk::{Crash, SimDisk};
 
 use jobyard_sim::random::{below, coin};
 
 use crate::cut_everywhere;
 use crate::ledger::{Entry, body_of};
-use crate::speak::{Speaks, goqueue, uuid};
+use crate::speak::{Speaks, goqueue};
 use crate::workload::Workload;
 use crate::world::{World, options};
 
@@ -73,13 +74,15 @@ impl Crowd {
             Speaks::Jobcentre => {
                 format!("{{\"request\":\"put\",\"queue\":\"full\",\"job\":{body},\"pri\":0}}\n").into_bytes()
             }
-            Speaks::Workq => format!("add {} full 9000 900000 {}\r\n{body}\r\n", uuid(entry), body.len()).into_bytes(),
+            Speaks::Workq => {
+                format!("add {} full 9000 900000 {}\r\n{body}\r\n", uuid_of_entry(entry), body.len()).into_bytes()
+            }
         };
         let answer = self.talk(who, &bytes);
         if speaks.is_yes(&answer) {
             self.work.ledger.put(entry, self.work.world.when());
             let id = speaks.put_numbers(&answer).first().map(u64::to_string);
-            self.jobs.push((who, entry, id.unwrap_or_else(|| uuid(entry))));
+            self.jobs.push((who, entry, id.unwrap_or_else(|| uuid_of_entry(entry))));
             return true;
         }
         let told = String::from_utf8_lossy(&answer).to_lowercase();
@@ -247,7 +250,7 @@ fn whatever_ends_by_itself_needs_no_more_room_than_there_is() {
         let mut jobs = 0;
         let put = |crowd: &mut Crowd, job: usize| {
             let body = "x".repeat(length);
-            let add = format!("add {} full 9000 60000 {length}\r\n{body}\r\n", uuid(job));
+            let add = format!("add {} full 9000 60000 {length}\r\n{body}\r\n", uuid_of_entry(job));
             Speaks::Workq.is_yes(&crowd.talk(workq, add.as_bytes()))
         };
         while put(&mut crowd, jobs) {
@@ -271,17 +274,19 @@ fn whatever_ends_by_itself_needs_no_more_room_than_there_is() {
 
 #[test]
 fn what_was_begun_of_a_segment_takes_no_room_that_is_not_there() {
+    let mut refused = 0;
     for (at, free) in (0..30).flat_map(|at| (0..12).map(move |free| (at, free))) {
         let mut crowd = Crowd::new();
         crowd.work.world.disk.set_capacity(None);
         let workq = Speaks::ALL.iter().position(|speaks| *speaks == Speaks::Workq).expect("it is spoken");
-        let add = |job, bytes| format!("add {} full 9000 90000000 {bytes}\r\n{}\r\n", uuid(job), "x".repeat(bytes));
+        let add =
+            |job, bytes| format!("add {} full 9000 90000000 {bytes}\r\n{}\r\n", uuid_of_entry(job), "x".repeat(bytes));
         // Jobs of one segment, with results that take many.
         for job in 0..60 {
             crowd.talk(workq, add(job, 20).as_bytes());
         }
         for job in 0..60 {
-            let complete = format!("complete {} 4000\r\n{}\r\n", uuid(job), "r".repeat(4_000));
+            let complete = format!("complete {} 4000\r\n{}\r\n", uuid_of_entry(job), "r".repeat(4_000));
             assert!(Speaks::Workq.is_yes(&crowd.talk(workq, complete.as_bytes())));
         }
         // Others come and go, so that the segment is being written anew when the disk gets full.
@@ -291,9 +296,11 @@ fn what_was_begun_of_a_segment_takes_no_room_that_is_not_there() {
                 disk.set_capacity(Some(disk.bytes() + free * SEGMENT_BYTES));
             }
             if !Speaks::Workq.is_yes(&crowd.talk(workq, add(job, 4_000).as_bytes())) {
+                refused += 1;
                 break;
             }
-            crowd.talk(workq, format!("delete {}\r\n", uuid(job)).as_bytes());
+            crowd.talk(workq, format!("delete {}\r\n", uuid_of_entry(job)).as_bytes());
         }
     }
+    assert!(refused > 20, "{refused} disks of 360 got full");
 }

@@ -1,7 +1,5 @@
 //! As much of each protocol as a small client needs to put, take and end jobs.
 
-use jobyard_sim::world::START_WALL_MS;
-
 use crate::world::LISTENERS;
 
 /// What a client speaks, by its place among the listeners.
@@ -101,16 +99,4 @@ pub mod goqueue {
         let id: u64 = id.parse().expect("an id is a number");
         [&b"DELETE\0"[..], &id.to_le_bytes()].concat()
     }
-}
-
-/// A version 4 UUID that no other entry has.
-pub fn uuid(entry: usize) -> String {
-    format!("6ba7b810-9dad-41d1-80b4-{entry:012x}")
-}
-
-/// The wall clock as workq and masenko write it. The tests do not run for a month.
-pub fn date(wall_ms: i64) -> String {
-    let seconds = (wall_ms - START_WALL_MS).div_euclid(1_000);
-    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    format!("2026-01-{:02}T{:02}:{:02}:{:02}Z", days + 1, rest / 3_600, rest / 60 % 60, rest % 60)
 }

@@ -1,10 +1,11 @@
 //! A few thousand commands over all protocols, by clients that remember what they were told.
 
 use jobyard_engine::ClientId;
+use jobyard_sim::clients::{date, uuid_of_entry};
 use jobyard_sim::random::{below, splitmix};
 
 use crate::ledger::{Entry, Ledger, body_of, entry_of};
-use crate::speak::{Speaks, date, goqueue, uuid};
+use crate::speak::{Speaks, goqueue};
 use crate::world::{LISTENERS, World};
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
@@ -250,7 +251,7 @@ impl Workload {
     fn put_workq(&mut self, queue: &str) -> (Vec<u8>, Pending) {
         let kind = self.below(8);
         let (entry, body) = self.entry(kind < 3);
-        let (id, len) = (uuid(entry), body.len());
+        let (id, len) = (uuid_of_entry(entry), body.len());
         let ttl_ms = if kind < 2 { 2_000 + self.below(20_000) } else { 1_000_000_000 };
         let (attempts, fails, priority) = (self.below(4), self.below(4), self.below(3));
         let flags = format!("-max-attempts={attempts} -max-fails={fails} -priority={priority}");
