@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         println!("seed {seed}: {what}\nto see it again: scripts/simulate --seed {seed} --trace");
         return ExitCode::FAILURE;
     }
-    let missing = never_happened(&tally);
+    let missing = never_happened(&tally, schedules);
     if schedules >= 1_000 && !missing.is_empty() {
         println!("never happened: {}", missing.join(", "));
         return ExitCode::FAILURE;

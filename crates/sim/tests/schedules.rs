@@ -33,7 +33,7 @@ fn no_schedule_breaks_a_promise_and_all_that_can_happen_does() {
     if count < SCHEDULES {
         return;
     }
-    assert_eq!(never_happened(&tally), Vec::<String>::new());
+    assert_eq!(never_happened(&tally, count), Vec::<String>::new());
     let sum = |beginning: &str| {
         tally
             .range(beginning.to_owned()..)
@@ -56,7 +56,7 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn what_never_happened_is_named() {
-    let missing = never_happened(&Tally::new());
+    let missing = never_happened(&Tally::new(), 1);
     assert!(missing.len() > FAULTS.len() + SPEAKERS.len());
     assert!(missing.iter().any(|what| what == "fault kill") && missing.iter().any(|what| what == "workq lease"));
 }

@@ -15,7 +15,12 @@ pub const SPEAKER: Speaker = Speaker {
         "takeanumber DONE",
         "takeanumber RETRY",
         "takeanumber LEN",
+        "takeanumber AUTH",
+        "takeanumber CLIENT",
+        "takeanumber COMMAND",
+        "takeanumber HELLO",
         "takeanumber PING",
+        "takeanumber SELECT",
         "takeanumber QUIT",
         "takeanumber CLOSE",
         "takeanumber nonsense",
@@ -28,6 +33,10 @@ pub const SPEAKER: Speaker = Speaker {
 pub const LEASED: Speaker = Speaker { lease_ms_max: Some(TAKEANUMBER_LEASE_MS), ..SPEAKER };
 
 fn say(ask: &Ask, wall_ms: i64) -> Said {
+    if matches!(ask, Ask::Greet) {
+        let (words, label) = GREETINGS[usize::try_from(wall_ms.unsigned_abs()).unwrap_or(0) % GREETINGS.len()];
+        return Some((array(words).into_bytes(), label));
+    }
     let (line, label) = say_line(ask)?;
     let may_be_array = !matches!(ask, Ask::Nonsense(_)) && !line.starts_with('*');
     // Whoever speaks mixes both forms.
@@ -35,6 +44,17 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
     let text = if may_be_array && wall_ms % 2 == 0 { array(&words.collect::<Vec<_>>()) } else { line };
     Some((text.into_bytes(), label))
 }
+
+/// What clients of Redis say before they work.
+const GREETINGS: [(&[&str], &str); 7] = [
+    (&["PING"], "takeanumber PING"),
+    (&["HELLO"], "takeanumber HELLO"),
+    (&["HELLO", "3"], "takeanumber HELLO"),
+    (&["CLIENT", "SETINFO", "LIB-NAME", "sim"], "takeanumber CLIENT"),
+    (&["SELECT", "0"], "takeanumber SELECT"),
+    (&["AUTH", "secret"], "takeanumber AUTH"),
+    (&["COMMAND"], "takeanumber COMMAND"),
+];
 
 fn array(words: &[&str]) -> String {
     let bulk = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
@@ -54,8 +74,7 @@ fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
         Ask::Complete(held) => (format!("DONE {} {}\r\n", held.queue, held.id), "takeanumber DONE"),
         Ask::Fail(held) => (format!("RETRY {} {}\r\n", held.queue, held.id), "takeanumber RETRY"),
         Ask::Count(queue) => (format!("LEN {queue}\r\n"), "takeanumber LEN"),
-        // These have no line.
-        Ask::Greet => (array(&["PING"]), "takeanumber PING"),
+        // This has no line.
         Ask::Leave { politely: true } => (array(&["QUIT"]), "takeanumber QUIT"),
         Ask::Leave { politely: false } => ("CLOSE\r\n".to_owned(), "takeanumber CLOSE"),
         Ask::Nonsense(kind) => {
@@ -67,6 +86,9 @@ fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
 }
 
 fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
+    if matches!(ask, Ask::Greet) && !bytes.starts_with(b"-") {
+        return Ok(value(bytes)?.map(|used| (used, Heard::Done)));
+    }
     let Some((line, used)) = line(bytes) else { return Ok(None) };
     let heard = match (line.split_first(), ask) {
         (Some((b'-', b"ERR No items available to reserve.")), Ask::Take { .. }) => Heard::Nothing,
@@ -81,13 +103,35 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
             None => return unexpected(line),
         },
         (Some((b'+', b"OK")), Ask::Complete(_) | Ask::Fail(_) | Ask::Leave { .. }) => Heard::Done,
-        (Some((b'+', b"PONG")), Ask::Greet) => Heard::Done,
         (Some((b'+', job)), Ask::Take { .. }) if job.len() > 37 => {
             Heard::Took { id: text(&job[..36]), body: job[37..].to_vec() }
         }
         _ => return unexpected(line),
     };
     Ok(Some((used, heard)))
+}
+
+/// What one value of Redis takes, of whatever kind, if it is whole.
+fn value(bytes: &[u8]) -> Result<Option<usize>, String> {
+    let Some((head, mut used)) = line(bytes) else { return Ok(None) };
+    let Some((kind, count)) = head.split_first() else { return Err(text(head)) };
+    let count = || text(count).parse::<usize>().map_err(|_| text(head));
+    let values = match kind {
+        b'+' | b':' => 0,
+        b'$' => {
+            used += count()? + 2;
+            0
+        }
+        b'*' => count()?,
+        b'%' => 2 * count()?,
+        _ => return Err(text(head)),
+    };
+    for _ in 0..values {
+        let Some(rest) = bytes.get(used..) else { return Ok(None) };
+        let Some(more) = value(rest)? else { return Ok(None) };
+        used += more;
+    }
+    Ok((used <= bytes.len()).then_some(used))
 }
 
 /// The number of which a UUID was made: it is in its last digits as long as there are few jobs.

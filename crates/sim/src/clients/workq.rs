@@ -24,6 +24,7 @@ pub const SPEAKER: Speaker = Speaker {
         "workq inspect job",
         "workq inspect jobs",
         "workq inspect scheduled-jobs",
+        "workq inspect queues",
         "workq inspect server",
         "workq result",
         "workq nonsense",
@@ -75,7 +76,8 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         Ask::List { queue, delayed: true, offset } => {
             (format!("inspect scheduled-jobs {queue} {offset} {PAGE}\r\n"), "workq inspect scheduled-jobs")
         }
-        Ask::Greet => ("inspect server\r\n".to_owned(), "workq inspect server"),
+        Ask::Greet if wall_ms % 2 == 0 => ("inspect server\r\n".to_owned(), "workq inspect server"),
+        Ask::Greet => ("inspect queues 0 10\r\n".to_owned(), "workq inspect queues"),
         Ask::Nonsense(kind) => {
             let text = ["dance\r\n", "add x\r\n", "delete x\r\n", "lease q x\r\n", "inspect queue never-made\r\n"];
             (text[*kind as usize % text.len()].to_owned(), "workq nonsense")
@@ -101,7 +103,7 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         Ask::Put(put) if put.runs => result(&uuid_of_entry(put.entry), rest, used),
         Ask::Result { uuid, .. } => result(uuid, rest, used),
         Ask::List { .. } => listed(&first, rest, used),
-        Ask::Greet if first == "+OK 1" => Ok(inspected_lines(rest).map(|(len, _)| (used + len, Heard::Done))),
+        Ask::Greet => Ok(listed(&first, rest, used)?.map(|(used, _)| (used, Heard::Done))),
         Ask::Put(_) if first == "+OK" => Ok(Some((used, Heard::Put(Vec::new())))),
         Ask::Complete(_) | Ask::Fail(_) | Ask::Remove(_) if first == "+OK" => Ok(Some((used, Heard::Done))),
         Ask::Take { .. } if first == "+OK 1" => Ok(taken(rest).map(|(len, heard)| (used + len, heard))),

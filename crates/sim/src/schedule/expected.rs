@@ -59,8 +59,12 @@ pub const ANSWERS: &[&str] = &[
     "takeanumber ADD refused: ERR Disk full.",
     "takeanumber ADD refused: ERR Out of memory.",
     "takeanumber ADD refused: ERR Server is about to stop and takes no more jobs.",
+    "takeanumber AUTH answered: done",
+    "takeanumber CLIENT answered: done",
+    "takeanumber COMMAND answered: done",
     "takeanumber DONE answered: done",
     "takeanumber DONE refused: ERR No such Id.",
+    "takeanumber HELLO answered: done",
     "takeanumber LEN answered: a count",
     "takeanumber PING answered: done",
     "takeanumber QUIT answered: done",
@@ -69,6 +73,7 @@ pub const ANSWERS: &[&str] = &[
     "takeanumber RESERVE refused: ERR Disk full.",
     "takeanumber RETRY answered: done",
     "takeanumber RETRY refused: ERR No retries remaining.",
+    "takeanumber SELECT answered: done",
     "takeanumber nonsense refused: ERR Invalid number of retries.",
     "takeanumber nonsense refused: ERR Missing ADD parameters.",
     "takeanumber nonsense refused: ERR No retries remaining.",
@@ -96,6 +101,7 @@ pub const ANSWERS: &[&str] = &[
     "workq inspect jobs refused: -NOT-FOUND",
     "workq inspect queue answered: a count",
     "workq inspect queue refused: -NOT-FOUND",
+    "workq inspect queues answered: done",
     "workq inspect scheduled-jobs answered: a list",
     "workq inspect scheduled-jobs refused: -NOT-FOUND",
     "workq inspect server answered: done",
@@ -123,7 +129,7 @@ pub const ANSWERS: &[&str] = &[
     "workq schedule refused: -SERVER-ERROR Out of memory",
 ];
 
-/// Answers and refusals that are right, and come too seldom to be asked for. Any other is wrong.
+/// Answers and refusals that are right, and come only in very many schedules. Any other is wrong.
 pub const SELDOM: &[&str] = &[
     "goqueue DELETE refused: The server's disk is full",
     "jobcentre abort refused: {\"status\":\"error\",\"error\":\"There is no room on the disk.\"}",
@@ -136,6 +142,7 @@ pub const SELDOM: &[&str] = &[
     "takeanumber RETRY refused: ERR Disk full.",
     "workq delete refused: -SERVER-ERROR Disk full",
     "workq inspect jobs refused: -SERVER-ERROR Out of memory",
+    "workq inspect queues refused: -SERVER-ERROR Out of memory",
     "workq inspect scheduled-jobs refused: -SERVER-ERROR Out of memory",
     "workq result answered: a failure",
     "workq schedule refused: -CLIENT-ERROR Invalid Time",
