@@ -109,6 +109,47 @@ fn a_lease_names_a_thousand_queues_and_a_transaction_has_payloads_of_16_mib() {
 }
 
 #[test]
+fn there_are_a_million_queues_and_no_more() {
+    let server = start(&[]);
+    let mut client = connect(&server, WORKQ);
+    // A lease makes the queues that it names.
+    for thousand in 0..1_000 {
+        let names: Vec<_> = (0..1_000).map(|index| format!("q{thousand}-{index}")).collect();
+        client.send(&format!("lease {} 0\r\n", names.join(" ")));
+        client.expect("-TIMEOUT\r\n");
+    }
+    client.send("lease one-more 0\r\n");
+    client.expect("-SERVER-ERROR Too many queues\r\n");
+    client.send("lease q999-999 0\r\n");
+    client.expect("-TIMEOUT\r\n");
+    server.stop();
+}
+
+#[test]
+fn unfinished_input_of_all_clients_has_256_mib() {
+    const CLIENTS: usize = 17;
+    let server = start(&[]);
+    let begun = format!("ADD q 1 {}", "x".repeat(15 * MIB + MIB / 2));
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| connect(&server, TAKEANUMBER)).collect();
+    clients[1..].iter_mut().for_each(|client| client.send(&begun));
+    settle(&server);
+    let is_told = |client: &Peer| {
+        client.stream.set_nonblocking(true).unwrap();
+        let told = client.stream.peek(&mut [0]).is_ok();
+        client.stream.set_nonblocking(false).unwrap();
+        told
+    };
+    assert_eq!(clients.iter().filter(|client| is_told(client)).count(), 0, "16 of them have 248 MiB");
+    clients[0].send(&begun);
+    settle(&server);
+    let told: Vec<_> =
+        clients.iter().enumerate().filter(|(_, client)| is_told(client)).map(|(index, _)| index).collect();
+    assert_eq!(told.len(), 1, "one goes, and there is room: {told:?}");
+    assert_eq!(clients[told[0]].line(), "-ERR Too much unfinished input.");
+    server.stop();
+}
+
+#[test]
 fn answers_that_nobody_reads_take_their_limit_and_no_more() {
     const CLIENTS: usize = 20;
     const JOBS: usize = 100;

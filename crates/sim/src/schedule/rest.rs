@@ -301,10 +301,11 @@ impl Schedule {
         asked: When,
     ) -> Result<(), Wrong> {
         let who = &self.people[index];
-        // Whoever is done makes room.
+        // Whoever is done makes room, and is refused only where the reserve is hardly longer than a job.
         let is_done = matches!(ask, Ask::Complete(_) | Ask::Remove(_)) && who.speaker.protocol != "workq";
+        let may_be_full = self.may_want_room(asked) && (!is_done || self.has_tiny_segments());
         let wants = [
-            (["disk", "Disk"], self.may_want_room(asked) && !is_done || self.may_not_fit(ask)),
+            (["disk", "Disk"], may_be_full || self.may_not_fit(ask)),
             (["memory", "no room for another"], self.is_short_of_memory()),
             (["about to stop", "Draining"], self.draining),
         ];
