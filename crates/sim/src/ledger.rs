@@ -496,7 +496,7 @@ impl Ledger {
         let held = self.jobs.iter_mut().flat_map(|job| &mut job.leases).filter(|lease| lease.by_connection);
         for lease in held {
             if !lease.may_be_over {
-                lease.over_ms = Some(when.at_ms);
+                (lease.over_ms, lease.rests) = (Some(when.at_ms), false);
             }
             lease.may_be_over = true;
         }

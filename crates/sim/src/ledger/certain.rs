@@ -51,7 +51,7 @@ impl Ledger {
         let job = &self.jobs[entry];
         let over_by_ms = if kept == Kept::UntilThen { at_ms } else { 0 };
         let is_over = |lease: &Lease| {
-            let is_known = !self.is_time_lost_since(lease.since.at_ms) || lease.by_connection;
+            let is_known = !self.is_time_lost_since(lease.since.at_ms) || lease.by_connection && !lease.rests;
             kept == Kept::UntilThen && is_known && lease.over_ms.is_some_and(|over_ms| over_ms <= over_by_ms)
         };
         let is_unblocked =

@@ -413,7 +413,16 @@ fn a_job_is_ready_when_its_holder_is_seen_off_or_gives_it_back() {
     let mut ledger = one("masenko");
     holds(&mut ledger, A, "masenko", 2);
     ledger.server_gone(at(5));
+    ledger.time_lost(6_000);
     assert!(ready_at(&ledger, 5_000), "it does not rest then");
+
+    let put = Put { own_time_s: Some(10), ..plain(0) };
+    let mut ledger = ledger_of("goqueue", [put]);
+    holds(&mut ledger, A, "masenko", 2);
+    ledger.client_gone(A);
+    assert!(!ready_at(&ledger, 13_999) && ready_at(&ledger, 14_000));
+    ledger.time_lost(6_000);
+    assert!(!ready_at(&ledger, 1_000_000), "nobody knows what the server takes for a second");
 }
 
 #[test]
