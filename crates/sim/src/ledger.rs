@@ -472,9 +472,14 @@ impl Ledger {
         }
     }
 
-    /// A connection has ended, or may have.
-    pub fn client_gone(&mut self, client: ClientId) {
-        self.leases_of(client).for_each(|lease| lease.may_be_over = true);
+    /// A connection has ended, or may have. What it had may rest from now on, even if its time was over: a server that
+    /// stood still sees first who has gone.
+    pub fn client_gone(&mut self, client: ClientId, at_ms: u64) {
+        for lease in self.leases_of(client) {
+            lease.may_be_over = true;
+            let rested_ms = if lease.rests { at_ms + 2 * SECOND_MS } else { 0 };
+            lease.over_ms = lease.over_ms.map(|over_ms| over_ms.max(rested_ms));
+        }
     }
 
     /// A connection has ended for certain, and the server knows.

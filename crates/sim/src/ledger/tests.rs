@@ -101,7 +101,7 @@ fn a_job_comes_by_its_own_name_from_its_own_queue() {
     assert_eq!(ledger.took(body_of(0).as_bytes(), &by, at(2), at(2)), Ok(0), "someone may have had it");
     let mut ledger = ledger_of("masenko", [dead]);
     holds(&mut ledger, A, "masenko", 2);
-    ledger.client_gone(A);
+    ledger.client_gone(A, 2_000);
     let by = Taker { queues: &["d"], ..taker(B, "masenko") };
     assert_eq!(ledger.took(body_of(0).as_bytes(), &by, at(3), at(3)), Ok(0));
 }
@@ -135,9 +135,9 @@ fn a_job_has_one_holder() {
     let mut ledger = one("masenko");
     holds(&mut ledger, A, "masenko", 2);
     refused(take(&mut ledger, 0, B, "masenko", 3), "given twice");
-    ledger.client_gone(B);
+    ledger.client_gone(B, 2_000);
     refused(take(&mut ledger, 0, B, "masenko", 3), "given twice");
-    ledger.client_gone(A);
+    ledger.client_gone(A, 2_000);
     assert_eq!(take(&mut ledger, 0, B, "masenko", 3), Ok(0));
 }
 
@@ -296,7 +296,7 @@ fn a_job_that_may_fail_must_be_there_until_someone_had_it() {
     let mut ledger = ledger_of("masenko", [Put { dead_queue: Some("d"), ..put }]);
     holds(&mut ledger, A, "masenko", 2);
     assert!(ledger.must_be_there(0, 0));
-    ledger.client_gone(A);
+    ledger.client_gone(A, 2_000);
     holds(&mut ledger, B, "masenko", 3);
     assert!(!ledger.must_be_there(0, 0));
 }
@@ -391,7 +391,7 @@ fn a_job_is_ready_when_its_holder_is_seen_off_or_gives_it_back() {
     let mut ledger = one("jobcentre");
     holds(&mut ledger, A, "jobcentre", 2);
     assert!(!ready_at(&ledger, u64::MAX - 1), "its holder is there");
-    ledger.client_gone(A);
+    ledger.client_gone(A, 2_000);
     assert!(!ready_at(&ledger, u64::MAX - 1), "its holder may be there");
     ledger.client_seen_off(A, 5_000);
     assert!(!ready_at(&ledger, 4_999) && ready_at(&ledger, 5_000));
@@ -419,8 +419,10 @@ fn a_job_is_ready_when_its_holder_is_seen_off_or_gives_it_back() {
     let put = Put { own_time_s: Some(10), ..plain(0) };
     let mut ledger = ledger_of("goqueue", [put]);
     holds(&mut ledger, A, "masenko", 2);
-    ledger.client_gone(A);
+    ledger.client_gone(A, 2_000);
     assert!(!ready_at(&ledger, 13_999) && ready_at(&ledger, 14_000));
+    ledger.client_gone(A, 20_000);
+    assert!(!ready_at(&ledger, 21_999) && ready_at(&ledger, 22_000), "nobody had looked at its time");
     ledger.time_lost(6_000);
     assert!(!ready_at(&ledger, 1_000_000), "nobody knows what the server takes for a second");
 }

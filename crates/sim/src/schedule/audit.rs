@@ -233,7 +233,7 @@ impl Schedule {
     }
 
     fn goes(&mut self, client: ClientId) -> Result<(), Wrong> {
-        self.ledger.client_gone(client);
+        self.ledger.client_gone(client, self.world.elapsed_ms());
         self.world.part(client, Parting::Close);
         self.world.rest()?;
         self.ledger.client_seen_off(client, self.world.elapsed_ms());

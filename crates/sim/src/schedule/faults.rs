@@ -345,7 +345,7 @@ impl Schedule {
             return Err(format!("the server was told to stop, and failed: {failure}"));
         }
         // Whether it took the end of their connections for that of their workers does not matter.
-        self.people.iter().for_each(|person| self.ledger.client_gone(person.client));
+        self.people.iter().for_each(|person| self.ledger.client_gone(person.client, self.world.elapsed_ms()));
         self.come_back()
     }
 

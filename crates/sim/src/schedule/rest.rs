@@ -263,7 +263,7 @@ impl Schedule {
         }
         who.cut_off = true;
         let client = who.client;
-        self.ledger.client_gone(client);
+        self.ledger.client_gone(client, self.world.elapsed_ms());
         self.count("checked: who was silent was cut off", 1);
         Ok(())
     }
@@ -327,7 +327,7 @@ impl Schedule {
     pub(super) fn forget_silent(&mut self, when: When) {
         for person in self.people.iter().filter(|person| person.speaker.heartbeat) {
             if person.was_silent(self.told.heartbeat_ms, when) {
-                self.ledger.client_gone(person.client);
+                self.ledger.client_gone(person.client, self.world.elapsed_ms());
             }
         }
     }
