@@ -266,9 +266,10 @@ impl Schedule {
         self.room_wanted_ms = Some(self.world.elapsed_ms());
     }
 
-    /// Whether the server may say to one who asked then that there is no room on its disk. It looks for some every second.
+    /// Whether the server may say to one who asked then that there is no room on its disk. It looks for some every second,
+    /// unless it stands still.
     pub fn may_want_room(&self, asked: When) -> bool {
-        let lately = self.room_wanted_ms.is_some_and(|ms| asked.at_ms <= ms + ROOM_SEEN_MS);
+        let lately = self.room_wanted_ms.is_some_and(|ms| asked.at_ms <= ms.max(self.stalled_until_ms) + ROOM_SEEN_MS);
         lately || self.world.disk.capacity().is_some()
     }
 
