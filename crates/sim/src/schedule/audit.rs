@@ -18,7 +18,7 @@ const FINISHED: [u32; 2] = [1, 2];
 
 /// What the records of one job take beside its body.
 const RECORD_BYTES_MAX: usize = 400;
-/// So many files are kept for segments to come, at most; the manifest takes less than one.
+/// So many files are kept for segments to come, at most.
 const SPARES_MAX: u64 = 7;
 
 /// So many times what there is is taken: a job that waits for another comes in the next round.
@@ -332,7 +332,8 @@ impl Schedule {
         let live_bytes: usize = may_be_there.map(|job| job.put.body.len() + RECORD_BYTES_MAX).sum();
         let (taken, segment_bytes) = (self.world.disk.bytes(), self.world.setup().log.segment_bytes);
         let held_bytes_max = live_bytes as u64 * 3 / 2 + segment_bytes;
-        let segments_max = SPARES_MAX + 1 + held_bytes_max.div_ceil(segment_bytes - SEGMENT_HEADER_BYTES);
+        // With the newest, and the manifests, which take less than one.
+        let segments_max = SPARES_MAX + 2 + held_bytes_max.div_ceil(segment_bytes - SEGMENT_HEADER_BYTES);
         let bytes_max = segments_max * segment_bytes;
         if taken > bytes_max {
             return Err(format!(
