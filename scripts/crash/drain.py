@@ -10,8 +10,9 @@ from load import QUEUES
 ROUNDS_MAX = 1000
 # Not leased, as workq shows it.
 UNLEASED = b"0"
-# A job that a masenko client held and let go of rests, nobody knows for how long, if one of these put it.
+# A job that a masenko client held and let go of rests, nobody knows for how long, if one of these put it; else for a second.
 RESTING = ("masenko", "takeanumber")
+REST_SECONDS = 5  # and what a busy machine may add
 
 
 class Drain:
@@ -26,13 +27,21 @@ class Drain:
 
     def run(self):
         try:
-            for queue in QUEUES:
-                self.empty(queue)
-            self.check_asleep()
+            deadline = time.monotonic() + REST_SECONDS
+            while (asleep := self.empty_all()) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            for job in asleep:
+                self.ledger.say_wrong("missing", f"{job.key}, id {job.number}, never becomes ready")
             self.check_groups()
         finally:
             for client in self.clients:
                 client.close()
+
+    def empty_all(self):
+        """Takes all there is. The jobs that are there, and are neither given to anybody nor held."""
+        for queue in QUEUES:
+            self.empty(queue)
+        return self.asleep()
 
     def empty(self, queue):
         for _ in range(ROUNDS_MAX):
@@ -69,16 +78,15 @@ class Drain:
         shown = queues.get(queue, {"ready": 0, "delayed": 0, "to_ack": 0})
         return {**{key: shown[key] for key in ("ready", "delayed", "to_ack")}, "free": self.measuring.length(queue)}
 
-    def check_asleep(self):
-        """Whatever nobody was given and nobody has waits for a date, or rests."""
+    def asleep(self):
         now = time.time()
         awake = [job for job in self.ledger.jobs.values() if self.is_awake(job, now)]
-        for job, found in zip(awake, self.looking.inspect([job.name() for job in awake])):
-            self.ledger.count("jobs awake")
-            if found is not None and found["state"] == UNLEASED:
-                self.ledger.say_wrong("missing", f"{job.key}, id {job.number}, never becomes ready")
+        self.ledger.count("jobs awake", len(awake))
+        found = zip(awake, self.looking.inspect([job.name() for job in awake]))
+        return [job for job, shown in found if shown is not None and shown["state"] == UNLEASED]
 
     def is_awake(self, job, now):
+        """Whether it must be ready or leased, unless it rests for a second."""
         is_there = job.put == ACKNOWLEDGED and job.end is None and job.name() is not None and job.queue in QUEUES
         may_rest = job.key.split("-")[1] in RESTING or job.not_before is not None and now < job.not_before
         return is_there and not may_rest
