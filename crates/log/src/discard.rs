@@ -50,4 +50,12 @@ mod tests {
         assert_eq!(log.completed(), None);
         assert_eq!(log.replay(1, usize::MAX, &mut |replayed| panic!("{replayed:?}")), Ok(None));
     }
+
+    #[test]
+    fn it_needs_no_room_no_tending_and_has_no_trouble() {
+        let mut log = Discard::default();
+        assert!(!log.wakes());
+        assert_eq!((log.tend(1_000), log.shortage(), log.trouble()), (None, None, None));
+        assert_eq!(log.extent(), crate::Extent::BOUNDLESS);
+    }
 }

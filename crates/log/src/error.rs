@@ -355,4 +355,13 @@ mod tests {
             assert!(!found_broken.is_full() && !found_broken.may_try_again(), "{found_broken}");
         }
     }
+
+    #[test]
+    fn bytes_without_a_batch_are_lost_too() {
+        let none = Loss { bytes: 3, at_least: true, ..Loss::default() };
+        let some = Loss { from: 7, to: 8, batches: 2, bytes: 10, at_least: false };
+        let both = Loss { bytes: 13, at_least: true, ..some };
+        assert_eq!((none.and(some), some.and(none)), (both, both));
+        assert_eq!(none.to_string(), "no batch is unreadable");
+    }
 }

@@ -278,4 +278,28 @@ mod tests {
         assert_eq!(follows(&frame, &Header { previous_crc: 0, ..previous }), Err(Damage::Chain));
         assert_eq!(follows(&frame, &Header { epoch: 4, ..previous }), Err(Damage::Epoch));
     }
+
+    #[test]
+    fn a_header_that_no_server_writes_is_refused() {
+        let possible = [HEADER, Header { position: 1, proven: 0, ..HEADER }];
+        let impossible = [
+            Header { position: 0, proven: 0, ..HEADER },
+            Header { position: NUMBER_MAX, ..HEADER },
+            Header { proven: 7, ..HEADER },
+            Header { epoch: NUMBER_MAX, ..HEADER },
+        ];
+        let decoded = |header: &Header| {
+            let mut bytes = Vec::new();
+            encode(header, &BATCH, 42, &mut bytes);
+            decode(&bytes, 42).map(|frame| frame.header)
+        };
+        possible.iter().for_each(|header| assert_eq!(decoded(header), Ok(*header)));
+        impossible.iter().for_each(|header| assert_eq!(decoded(header), Err(Damage::Impossible), "{header:?}"));
+    }
+
+    #[test]
+    fn damage_says_what_is_wrong() {
+        assert_eq!(Damage::Cut.to_string(), "the batch is cut off");
+        assert_eq!(Damage::Position { expected: 7, found: 9 }.to_string(), "expected batch 7, found batch 9");
+    }
 }

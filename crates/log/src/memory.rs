@@ -368,4 +368,36 @@ mod tests {
         append(&mut log, 3, 5, b"e");
         assert_eq!(payloads(&mut log, 1).unwrap(), [b"e".to_vec()]);
     }
+
+    #[test]
+    fn a_replay_gives_so_much_and_says_where_to_go_on() {
+        let mut log = three();
+        let mut given = Vec::new();
+        // Two frames are longer than this, one is not.
+        let next = log.replay(1, FRAME_HEADER_BYTES + 2, &mut |replayed| given.push(replayed.position));
+        assert_eq!((next, given), (Ok(Some(3)), vec![1, 2]));
+    }
+
+    #[test]
+    fn damage_is_told_with_its_place() {
+        let mut log = three();
+        let second = FRAME_HEADER_BYTES + 1;
+        let bytes = (log.bytes().len() - second) as u64;
+        *log.bytes_mut().last_mut().unwrap() ^= 1;
+        log.bytes_mut()[second + FRAME_HEADER_BYTES] ^= 1;
+        let loss = Loss { from: 2, to: 2, batches: 1, bytes, at_least: false };
+        let (file, offset, damage) = (String::new(), second as u64, Damage::Payload);
+        assert_eq!(payloads(&mut log, 1), Err(LogError::Damaged { file, offset, damage, loss }));
+    }
+
+    #[test]
+    fn a_log_can_be_as_good_as_full() {
+        let mut log = three();
+        assert_eq!(log.extent(), Extent::BOUNDLESS);
+        log.fill_up(true);
+        let Extent { segment_bytes, short, room, rest, .. } = log.extent();
+        assert_eq!((segment_bytes, short, room, rest), (1_048_576, true, 1_572_864, 524_288));
+        log.fill_up(false);
+        assert_eq!(log.extent(), Extent::BOUNDLESS);
+    }
 }

@@ -273,3 +273,12 @@ fn a_crash_in_the_very_first_start_is_in_the_way_of_nothing() {
     assert_eq!(recovered(&disk), Err(LogError::MissingManifest { segment: name_of(1) }));
     assert_eq!(disk.contents(), before);
 }
+
+#[test]
+fn a_segment_has_room_for_a_frame_and_a_log_has_a_salt() {
+    let least = Options { segment_bytes: 0, salt_for_new: 0, ..options() }.within_bounds();
+    let least_bytes = HEADER_BYTES + 2 * crate::FRAME_HEADER_BYTES as u64;
+    assert_eq!((least.segment_bytes, least.salt_for_new), (least_bytes, 1));
+    let more = options().within_bounds();
+    assert_eq!((more.segment_bytes, more.salt_for_new), (SEGMENT_BYTES, SALT));
+}
