@@ -96,12 +96,14 @@ class Drain:
         groups = [(self.ledger.jobs[job.blocker], job) for job in self.ledger.jobs.values() if job.blocker is not None]
         for first, second in groups:
             seen = [job.put == ACKNOWLEDGED for job in (first, second)]
-            self.ledger.count("groups put whole" if all(seen) else "groups not put", any(seen) == all(seen))
-            if any(seen) != all(seen) and not (seen[0] and self.is_behind(first, second)):
+            if all(seen) or seen[0] and self.is_behind(first, second):
+                self.ledger.count("groups put whole")
+            elif not any(seen):
+                self.ledger.count("groups not put")
+            else:
                 self.ledger.say_wrong("halves", f"of {first.key} and {second.key}, put at once, one was there: {seen}")
 
     def is_behind(self, first, second):
         """Whether the second is there although nobody has seen it: it waits for the first, or is leased."""
         found, = self.looking.inspect([uuid_of_number(first.number + 1)])
-        self.ledger.count("groups put whole")
         return found is not None and digest(found["payload"]) == second.digest

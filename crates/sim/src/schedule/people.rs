@@ -175,7 +175,7 @@ impl Schedule {
         let client = person.client;
         if let Ask::Leave { politely } = ask {
             (person.gone, person.heard_ms) = (true, now.at_ms);
-            self.ledger.client_gone(client, self.world.elapsed_ms());
+            self.ledger.client_gone(client, now.at_ms);
             if !politely {
                 return self.world.send(client, &bytes);
             }
@@ -204,7 +204,7 @@ impl Schedule {
     /// A client is not heard of again.
     pub fn lose(&mut self, person: &Person) {
         let now_ms = self.world.elapsed_ms();
-        self.ledger.client_gone(person.client, self.world.elapsed_ms());
+        self.ledger.client_gone(person.client, now_ms);
         for pending in &person.pending {
             if let Ask::Take { queues, .. } = &pending.ask {
                 self.ledger.take_lost(queues, person.speaker, now_ms);
