@@ -6,7 +6,7 @@ use jobyard_log::{Extent, FRAME_HEADER_BYTES, Log, RESERVE_SEGMENTS};
 use crate::Broker;
 
 /// What a turn may decide at most, but for its last command.
-const BATCH_BYTES_MAX: usize = 4 << 20;
+pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// Of the segments kept back from whatever brings something new, so many are kept back from all but what makes room.
 const LAST_SEGMENTS: u64 = RESERVE_SEGMENTS - 1;

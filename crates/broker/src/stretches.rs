@@ -6,6 +6,7 @@ use jobyard_engine::Engine;
 use jobyard_log::{Extent, FRAME_HEADER_BYTES, Log, Position};
 
 use crate::Broker;
+use crate::room::BATCH_BYTES_MAX;
 
 /// What a turn writes anew beside a share of what it appends.
 const PORTION_BYTES: usize = 64 << 10;
@@ -22,6 +23,8 @@ pub(crate) struct Stretches {
     starts: VecDeque<Position>,
     /// When this is durable, the oldest is needed no more.
     rewritten: Option<Position>,
+    /// Until the segment that begins here is the oldest, those who ask for something may have to wait for room to be made.
+    awaited: Option<Position>,
 }
 
 impl Stretches {
@@ -29,6 +32,11 @@ impl Stretches {
     pub(crate) fn begin(&mut self, position: Position, engine: &mut Engine) {
         self.starts.push_back(position);
         engine.begin_stretch();
+    }
+
+    /// Whether those who ask for something wait for room to be made.
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.awaited.is_some()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -52,26 +60,35 @@ struct Oldest {
 ///
 /// When the disk is short of room, whatever is dead is reclaimed, if what lives of the oldest segment finds room: where all
 /// has room, or in one segment that is held back, whose place the oldest takes. What was begun gives room only when it is
-/// finished. The frames that writing anew takes must not be taken for dead, or it would never end.
+/// finished. The frames that writing anew takes must not be taken for dead, or it would never end. A little that is dead is
+/// left so, for all that lives might have to be written anew for it; unless room is scarce.
 fn too_long(extent: &Extent, live_bytes: u64, oldest: &Oldest) -> bool {
     let Extent { bytes, oldest_bytes, segment_bytes, short, room, spares, .. } = *extent;
     if short {
-        let needed_bytes = oldest.live_bytes.saturating_add(segment_bytes / 32);
-        let fits = needed_bytes <= room || spares > 0 && needed_bytes <= segment_bytes;
+        let fits = oldest.live_bytes.saturating_add(segment_bytes / 32) <= room
+            || spares > 0 && oldest.live_bytes.saturating_add(frames_bytes(0, segment_bytes)) <= segment_bytes;
         let oldest_dead_bytes = oldest_bytes.saturating_sub(oldest.live_bytes);
-        let dead_bytes = bytes.saturating_sub(live_bytes + live_bytes / 64 + frames_bytes(bytes, segment_bytes));
+        let left_bytes = if is_scarce(extent, 0) { 0 } else { live_bytes / 64 };
+        let dead_bytes = bytes.saturating_sub(live_bytes + left_bytes + frames_bytes(bytes, segment_bytes));
         let gains = oldest.is_begun || oldest_dead_bytes >= segment_bytes / 4 || dead_bytes > segment_bytes / 2;
         return oldest.live_bytes == 0 || gains && fits;
     }
     bytes > live_bytes.saturating_add(live_bytes / 2).saturating_add(segment_bytes)
 }
 
+/// Whether no more room can be found and, with so much that waits to be submitted, so little is left that after another full
+/// batch the oldest segment, if all of it lives, might not find room.
+fn is_scarce(extent: &Extent, pending_bytes: u64) -> bool {
+    let needed_bytes = extent.segment_bytes.saturating_add(extent.segment_bytes / 2);
+    extent.short && extent.room < needed_bytes.saturating_add(pending_bytes)
+}
+
 /// What frames take in a log of this length that was all written anew: a few in each segment, for what is written is cut to
-/// what the newest one takes.
+/// what the newest one takes, and one for each batch of the greatest length.
 fn frames_bytes(bytes: u64, segment_bytes: u64) -> u64 {
-    const FRAMES_PER_SEGMENT: u64 = 4;
+    let per_segment = 4 + segment_bytes / BATCH_BYTES_MAX as u64;
     let segments = bytes.checked_div(segment_bytes).unwrap_or(0) + 1;
-    segments * FRAMES_PER_SEGMENT * FRAME_HEADER_BYTES as u64
+    segments * per_segment * FRAME_HEADER_BYTES as u64
 }
 
 impl<L: Log> Broker<L> {
@@ -84,6 +101,22 @@ impl<L: Log> Broker<L> {
         let oldest =
             Oldest { live_bytes: self.engine.oldest_stretch_bytes(), is_begun: self.engine.oldest_stretch_is_begun() };
         too_long(&self.commit.log.extent(), self.engine.live_bytes(), &oldest)
+    }
+
+    /// Whether those who ask for something have to wait, for room is scarce and more of it is being made: what they ask for
+    /// could come faster than room does. They wait at most until all that is there now was written anew.
+    pub(crate) fn awaits_room(&mut self) -> bool {
+        let is_scarce = is_scarce(&self.commit.log.extent(), self.engine.records().len() as u64);
+        // How much room a batch in flight leaves is known only then.
+        let is_made = is_scarce && (self.commit.in_flight() || self.compaction_due());
+        let oldest = self.stretches.starts.front().copied();
+        let newest = self.stretches.starts.back().copied();
+        if !is_made || self.stretches.awaited.is_some_and(|awaited| Some(awaited) <= oldest) {
+            self.stretches.awaited = None;
+            return false;
+        }
+        self.stretches.awaited = self.stretches.awaited.or(newest);
+        true
     }
 
     /// Adds to the batch that is about to be submitted what is written anew in this turn, which has decided so much.
@@ -150,6 +183,9 @@ impl<L: Log> Broker<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::told_log::ToldLog;
+    use crate::{Clock, Config};
+    use jobyard_log::{Batch, Moment};
 
     const SEGMENT: u64 = 1_000_000;
 
@@ -176,15 +212,76 @@ mod tests {
         assert!(full(LIVE, 781_250, &oldest(750_000)), "a quarter of the oldest is dead");
         assert!(!full(LIVE, 781_249, &oldest(750_000)), "there is no room to write it anew");
         assert!(!full(LIVE, 2_000_000, &oldest(750_001)));
-        assert!(full(10_659_771, 1_031_250, &oldest(1_000_000)), "half a segment is dead somewhere");
-        assert!(!full(10_659_770, 1_031_250, &oldest(1_000_000)));
+        assert!(full(10_659_771, 1_500_000, &oldest(1_000_000)), "half a segment is dead somewhere");
+        assert!(!full(10_659_770, 1_500_000, &oldest(1_000_000)));
         assert!(full(LIVE, 0, &oldest(0)), "nothing is needed of the oldest");
         assert!(full(LIVE, 931_250, &begun));
         assert!(!full(LIVE, 931_249, &begun));
         let held_back = |bytes| Extent { spares: 1, ..extent(bytes, true, 0) };
         assert!(too_long(&held_back(LIVE), LIVE, &begun), "the segment held back is for that");
-        assert!(too_long(&held_back(20_000_000), LIVE, &oldest(968_750)));
-        assert!(!too_long(&held_back(20_000_000), LIVE, &oldest(968_751)), "it would take two");
+        assert!(too_long(&held_back(20_000_000), LIVE, &oldest(999_680)));
+        assert!(!too_long(&held_back(20_000_000), LIVE, &oldest(999_681)), "it would take two");
+    }
+
+    #[test]
+    fn a_little_that_is_dead_is_left_so_until_room_is_scarce() {
+        const LIVE: u64 = 640_000_000;
+        let full = |bytes, room| too_long(&extent(bytes, true, room), LIVE, &oldest(1_000_000));
+        let frames = frames_bytes(LIVE, SEGMENT);
+        let (a_little, little) = (LIVE + frames + 510_000, LIVE + frames + 490_000);
+        assert!(!full(a_little, 1_500_000));
+        assert!(full(a_little, 1_499_999));
+        assert!(!full(little, 1_499_999), "less than half a segment is not worth it");
+    }
+
+    #[test]
+    fn room_is_scarce_when_a_full_batch_might_take_what_the_oldest_segment_needs() {
+        assert!(!is_scarce(&extent(0, true, 1_500_000), 0));
+        assert!(is_scarce(&extent(0, true, 1_499_999), 0));
+        assert!(is_scarce(&extent(0, true, 1_500_000), 1));
+        assert!(!is_scarce(&extent(0, false, 0), 0), "more may be found");
+    }
+
+    /// A broker whose log has so many segments, and of whose oldest half is dead; those who ask are waited with.
+    fn short_of_room(segments: u64) -> Broker<ToldLog> {
+        let extent = Extent { bytes: 9 * SEGMENT, spares: 1, ..extent(0, true, 0) };
+        let clock = Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 };
+        let mut broker = Broker::open(Config::default(), ToldLog { extent, ..ToldLog::new() }, clock).unwrap();
+        for position in 2..=segments {
+            broker.stretches.begin(position, &mut broker.engine);
+        }
+        assert_eq!(broker.stretches.starts.len() as u64, segments);
+        broker
+    }
+
+    #[test]
+    fn who_asks_waits_while_room_is_made_but_for_one_round_at_most() {
+        let mut broker = short_of_room(3);
+        for dropped in 0..2 {
+            assert!(broker.awaits_room(), "{dropped}");
+            assert!(broker.stretches.are_awaited());
+            broker.stretches.starts.pop_front();
+            broker.engine.drop_stretch();
+            broker.stretches.begin(4 + dropped, &mut broker.engine);
+        }
+        assert!(!broker.awaits_room(), "all that was there was written anew");
+        assert!(!broker.stretches.are_awaited());
+        assert!(broker.awaits_room(), "another round");
+        broker.commit.log.extent.room = 2 * SEGMENT;
+        assert!(!broker.awaits_room(), "there is room");
+        assert!(!broker.stretches.are_awaited());
+    }
+
+    #[test]
+    fn who_asks_waits_for_the_batch_in_flight_if_room_is_scarce_but_for_nothing_else() {
+        let mut broker = short_of_room(1);
+        assert!(!broker.awaits_room(), "there is nothing to be written anew");
+        broker.commit.log.completions = [None].into();
+        broker.commit.submit(Batch { at: Moment::default(), payload: b"x" });
+        broker.commit.poll();
+        assert!(broker.awaits_room(), "it may leave more room than is known");
+        broker.commit.poll();
+        assert!(!broker.awaits_room());
     }
 
     #[test]

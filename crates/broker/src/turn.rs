@@ -134,6 +134,9 @@ impl<L: Log> Broker<L> {
         if !self.started {
             self.start();
         }
+        if self.awaits_room() {
+            return;
+        }
         for _ in 0..self.clients.queue.len() {
             if self.turn_is_full() {
                 return;
@@ -255,7 +258,7 @@ impl<L: Log> Broker<L> {
             return Sleep::Forever;
         }
         let wakes = self.commit.wakes();
-        if wakes && (self.starting() || self.waits_for_log()) {
+        if wakes && (self.starting() || self.waits_for_log() || self.stretches.are_awaited()) {
             return Sleep::Forever;
         }
         // What waits for the batch in flight is done when that is known.

@@ -1,5 +1,6 @@
 //! A server can be cut off anywhere: what it told is there when it starts again, and what it undid does not come back.
 
+mod bursts;
 mod cuts;
 mod faults;
 mod full;
