@@ -243,3 +243,6 @@ fn allows(job: &Job, record: &Record<'_>) -> bool {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod truth;
