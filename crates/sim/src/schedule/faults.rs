@@ -273,11 +273,6 @@ impl Schedule {
         lately || self.world.disk.capacity().is_some()
     }
 
-    /// Whether a segment is hardly longer than a job.
-    pub fn has_tiny_segments(&self) -> bool {
-        self.world.setup().log.segment_bytes < 16 << 10
-    }
-
     /// Whether this may not fit into a segment, with what else is decided then: it is refused as if there were no room.
     pub fn may_not_fit(&self, ask: &Ask) -> bool {
         const PER_REQUEST: usize = 300;

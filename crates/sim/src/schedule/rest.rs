@@ -302,9 +302,13 @@ impl Schedule {
         asked: When,
     ) -> Result<(), Wrong> {
         let who = &self.people[index];
-        // Whoever is done makes room, and is refused only where the reserve is hardly longer than a job.
-        let is_done = matches!(ask, Ask::Complete(_) | Ask::Remove(_)) && who.speaker.protocol != "workq";
-        let may_be_full = self.may_want_room(asked) && (!is_done || self.has_tiny_segments());
+        // Whoever is done makes room, and is never refused; workq's results are kept.
+        let is_done = match ask {
+            Ask::Remove(_) => true,
+            Ask::Complete(_) => who.speaker.protocol != "workq",
+            _ => false,
+        };
+        let may_be_full = self.may_want_room(asked) && !is_done;
         let wants = [
             (["disk", "Disk"], may_be_full || self.may_not_fit(ask)),
             (["memory", "no room for another"], self.is_short_of_memory()),
