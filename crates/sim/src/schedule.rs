@@ -248,7 +248,8 @@ fn config(seed: u64, told: &ListenerOptions) -> Config {
     Config { limits: Limits::default(), listeners: names.map(listening).collect(), seed, drain_timeout_ms: 5_000 }
 }
 
-/// Often as ever; else a turn is short and little output may wait, or there is memory for some hundred jobs only.
+/// Often as ever; else a turn is short and little output may wait, there is memory for some hundred jobs only, there are few
+/// queues, or nobody may hold many jobs.
 fn limits(random: &mut u64) -> Limits {
     let mut limits = Limits::default();
     if below(random, 3) == 0 {
@@ -258,6 +259,12 @@ fn limits(random: &mut u64) -> Limits {
     }
     if below(random, 6) == 0 {
         limits.memory_bytes_max = (40 + below(random, 60)) << 10;
+    }
+    if below(random, 12) == 0 {
+        limits.queues_max = 1 + below(random, QUEUES.len() - 1);
+    }
+    if below(random, 8) == 0 {
+        limits.held_max = 1 + below(random, 3);
     }
     limits
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use jobyard_broker::{Action, Broker, Clock, Config, Event, Sleep};
-use jobyard_engine::ClientId;
+use jobyard_engine::{ClientId, Limits};
 use jobyard_log::{FileLog, Options};
 
 use crate::disk::{Crash, Fault, SimDisk};
@@ -101,6 +101,12 @@ impl World {
     #[must_use]
     pub fn setup(&self) -> &Setup {
         &self.setup
+    }
+
+    /// From the next start on there can be as many queues as ever, and a client can hold as many jobs.
+    pub fn lift_limits(&mut self) {
+        let Limits { queues_max, held_max, .. } = Limits::default();
+        (self.setup.config.limits.queues_max, self.setup.config.limits.held_max) = (queues_max, held_max);
     }
 
     /// The next server is told to have segments of this length. Like every start it has a random number of its own.

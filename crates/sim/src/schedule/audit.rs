@@ -27,13 +27,15 @@ const ROUNDS_MAX: usize = 400;
 impl Schedule {
     pub fn audit(&mut self) -> Result<(), Wrong> {
         self.free_disk();
-        if self.world.is_running() && (self.draining || self.coin()) {
+        let is_limited = self.lacks_queues() || self.lacks_holds();
+        if self.world.is_running() && (self.draining || is_limited || self.coin()) {
             self.wake_all();
             self.world.rest()?;
             self.all_hear()?;
             self.world.crash(Crash::Kill);
         }
         if !self.world.is_running() {
+            self.world.lift_limits();
             self.come_back()?;
         }
         self.see_all_off()?;

@@ -179,6 +179,7 @@ impl Schedule {
         let put = &self.ledger.jobs[entry].put;
         let of_job = [Some(put.queue), put.dead_queue].into_iter().flatten().find(|queue| queues.contains(queue));
         let queue = of_job.expect("it comes from one of its queues");
+        self.people[index].took += 1;
         self.people[index].holds.push(Held { entry, id: id.to_owned(), queue });
         self.check_order(index, entry, pending.undecided, when)
     }

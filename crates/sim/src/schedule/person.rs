@@ -19,6 +19,8 @@ pub struct Person {
     /// When what of that came: so many bytes each.
     pub(super) marks: VecDeque<(usize, When)>,
     pub(super) holds: Vec<Held>,
+    /// How many jobs it was given.
+    pub(super) took: usize,
     /// Whether it sends nothing more.
     pub gone: bool,
     pub reads: bool,
@@ -74,6 +76,7 @@ impl Person {
             unheard: Vec::new(),
             marks: VecDeque::new(),
             holds: Vec::new(),
+            took: 0,
             gone: false,
             reads: true,
             was_deaf: false,

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use jobyard_engine::Limits;
 
-use super::Schedule;
 use super::hearing::NO_RETRIES;
 use super::person::SLACK_MS;
+use super::{QUEUES, Schedule};
 use crate::clients::{Ask, Counts, DAY_MS, Entry, Held, Put, RUN_WAIT_MS};
 use crate::ledger::{Kept, When};
 use crate::world::Wrong;
@@ -73,6 +73,30 @@ impl Schedule {
     /// Whether the server may come to the end of its memory.
     pub(super) fn is_short_of_memory(&self) -> bool {
         self.world.setup().config.limits.memory_bytes_max < usize::MAX
+    }
+
+    /// Whether there can be fewer queues than there are names for.
+    pub(super) fn lacks_queues(&self) -> bool {
+        self.world.setup().config.limits.queues_max < QUEUES.len()
+    }
+
+    /// Whether a client may hold a few jobs only, if it holds them as long as it is connected.
+    pub(super) fn lacks_holds(&self) -> bool {
+        self.world.setup().config.limits.held_max < Limits::default().held_max
+    }
+
+    /// Whether this may need a queue for which there is no room: one of which nobody knows that it is there.
+    fn may_name_new_queues(&self, ask: &Ask, asked: When) -> bool {
+        let named: Vec<&str> = match ask {
+            Ask::Put(put) => vec![put.queue],
+            Ask::Group { puts, .. } => puts.iter().map(|put| put.queue).collect(),
+            Ask::Take { queues, .. } => queues.clone(),
+            _ => Vec::new(),
+        };
+        let is_there = |queue: &str| {
+            self.ledger.all_ready(queue, asked.turn, self.world.elapsed_ms(), Kept::UntilThen).next().is_some()
+        };
+        self.lacks_queues() && named.iter().any(|queue| !is_there(queue))
     }
 
     /// What is not refused takes little: what is taken beyond the limit is bounded.
@@ -309,10 +333,14 @@ impl Schedule {
             _ => false,
         };
         let may_be_full = self.may_want_room(asked) && !is_done;
+        let is_take = matches!(ask, Ask::Take { .. });
+        let may_hold_no_more = is_take && self.lacks_holds() && who.took >= self.world.setup().config.limits.held_max;
         let wants = [
             (["disk", "Disk"], may_be_full || self.may_not_fit(ask)),
             (["memory", "no room for another"], self.is_short_of_memory()),
             (["about to stop", "Draining"], self.draining),
+            (["many queues", "queues already"], self.may_name_new_queues(ask, asked)),
+            (["acquired at once", "You are working on"], may_hold_no_more),
         ];
         let want = wants.iter().find(|(texts, _)| texts.iter().any(|text| words.contains(text)));
         let may_fail = |held: &Held| self.ledger.jobs[held.entry].failures_max().is_some();
