@@ -27,6 +27,7 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("broker-open-for-ever", "a session that is over keeps its connection"),
     ("broker-memory-ignored", "jobs are taken although there is no memory for them"),
     ("broker-full-for-nothing", "jobs are refused for a full disk that has room"),
+    ("broker-makes-no-one-wait", "on a full disk nobody waits while room is made"),
     ("broker-log-grows", "nothing of the log is ever written anew and let go of"),
     ("engine-run-outlives-server", "what was to be run for a client is there after a restart"),
     ("engine-enqueue-unwritten", "a job is put and not written"),

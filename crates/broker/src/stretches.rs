@@ -109,6 +109,9 @@ impl<L: Log> Broker<L> {
         let is_scarce = is_scarce(&self.commit.log.extent(), self.engine.records().len() as u64);
         // How much room a batch in flight leaves is known only then.
         let is_made = is_scarce && (self.commit.in_flight() || self.compaction_due());
+        if crate::broken("broker-makes-no-one-wait") {
+            return false;
+        }
         let oldest = self.stretches.starts.front().copied();
         let newest = self.stretches.starts.back().copied();
         if !is_made || self.stretches.awaited.is_some_and(|awaited| Some(awaited) <= oldest) {
