@@ -6,6 +6,7 @@ use jobyard_sim::clients::uuid_of_entry;
 use jobyard_sim::disk::{Crash, SimDisk};
 
 use jobyard_sim::random::{below, coin};
+use jobyard_sim::world::Lateness;
 
 use crate::cut_everywhere;
 use crate::ledger::{Entry, body_of};
@@ -27,9 +28,13 @@ struct Crowd {
 
 impl Crowd {
     fn new() -> Self {
+        Crowd::late(Lateness::None)
+    }
+
+    fn late(lateness: Lateness) -> Self {
         let disk = SimDisk::default();
         disk.set_capacity(Some(CAPACITY));
-        let mut world = World::new(disk, options(SEGMENT_BYTES, SyncMode::Always));
+        let mut world = World::late(disk, options(SEGMENT_BYTES, SyncMode::Always), lateness);
         world.start().expect("there is room for a new log");
         let clients = Speaks::ALL.map(|speaks| (speaks, world.connect(speaks.listener()))).into();
         Crowd { work: Workload::new(world, 1), clients, jobs: Vec::new() }
@@ -202,7 +207,8 @@ fn leave_no_room(crowd: &Crowd) {
 fn whatever_is_there_can_be_removed_in_any_order_from_a_disk_without_any_room() {
     for seed in 0..300 {
         let mut random = seed;
-        let mut crowd = Crowd::new();
+        let lateness = [Lateness::None, Lateness::Polls(1), Lateness::Sleeps(2)][below(&mut random, 3)];
+        let mut crowd = Crowd::late(lateness);
         let lengths = [[20, 20, 20], [20, 200, 1_000], [200, 1_000, 4_000], [1_000, 4_000, 6_000]];
         let lengths = lengths[below(&mut random, lengths.len())];
         let takes = Speaks::ALL.iter().position(|speaks| *speaks == Speaks::Takeanumber).expect("it is spoken");
