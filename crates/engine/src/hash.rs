@@ -117,4 +117,28 @@ mod tests {
             assert_eq!(tags.len(), group.len());
         }
     }
+
+    #[test]
+    fn what_clients_choose_meets_the_seed() {
+        assert_ne!(Seeded(1).hash_one("name"), Seeded(2).hash_one("name"));
+        assert_eq!(Seeded(1).hash_one("name"), Seeded(1).hash_one("name"));
+    }
+
+    #[test]
+    fn bytes_are_hashed_one_after_the_other() {
+        let by_number = |bytes: &[u8]| {
+            let mut hasher = ByNumber.build_hasher();
+            hasher.write(bytes);
+            hasher.finish()
+        };
+        let in_order = |bytes: &[u8]| {
+            let mut hasher = InOrder::<1>.build_hasher();
+            hasher.write(bytes);
+            hasher.finish()
+        };
+        for differs in [&[1, 2][..], &[2, 1], &[1], &[2], &[1, 2, 3], &[1, 3]] {
+            assert!(differs == [1, 2] || by_number(differs) != by_number(&[1, 2]), "{differs:?}");
+            assert!(differs == [1, 2] || in_order(differs) != in_order(&[1, 2]), "{differs:?}");
+        }
+    }
 }

@@ -226,3 +226,49 @@ impl Rare {
             + BLOCKER * self.blockers.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Backoff;
+    use crate::names::QueueName;
+
+    #[test]
+    fn what_the_allocator_takes_is_rounded_up_and_has_its_books() {
+        for (bytes, taken) in [(0, 32), (24, 32), (25, 48), (40, 48), (41, 64), (1_000, 1_008)] {
+            assert_eq!(allocated(bytes), taken, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_job_takes_what_its_parts_take() {
+        let rare = || Rare::default();
+        let plain = allocated(size_of::<Rare>());
+        let used_up = UsedUp::MoveTo(QueueName::new(&[b'q'; 50]));
+        let moves = FailureRule { allowed: None, backoff: Backoff::None, used_up, parting_counts: false };
+        for (what, rare, more) in [
+            ("nothing", rare(), 0),
+            ("a name", Rare { name: Some("n".repeat(100).into()), ..rare() }, 112),
+            ("a result", Rare { result: Some([0; 200].into()), ..rare() }, 208),
+            ("a queue to move to", Rare { failure_rule: Some(moves), ..rare() }, 64),
+            ("a uuid", Rare { uuid: Some(Uuid(1)), ..rare() }, 48),
+            ("an end", Rare { expires_ms: Some(1), ..rare() }, 48),
+            ("both", Rare { uuid: Some(Uuid(1)), expires_ms: Some(1), ..rare() }, 96),
+            ("two blockers", Rare { blockers: vec![1, 2], ..rare() }, 320),
+        ] {
+            assert_eq!(rare.memory_bytes(), plain + more, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_takes_memory_too() {
+        let leased = State::Leased { lease: LeaseId(1), until_ms: 1 };
+        let delayed = State::Delayed { due: Due::Engine(1), shown_wall_ms: 1 };
+        for state in [leased, delayed] {
+            assert_eq!(state.memory_bytes(), 48, "{state:?}");
+        }
+        for state in [State::Ready, State::Blocked, State::Done, State::Failed] {
+            assert_eq!(state.memory_bytes(), 0, "{state:?}");
+        }
+    }
+}

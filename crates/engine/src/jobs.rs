@@ -143,3 +143,85 @@ impl Jobs {
         self.memory_bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::OwnTime;
+    use crate::hash::Seeded;
+    use crate::job::State;
+    use crate::queue::Queues;
+
+    fn job(number: JobNumber) -> Job {
+        Job {
+            number,
+            place: number,
+            urgency: 0,
+            body: Box::default(),
+            created_wall_ms: 0,
+            own_time: OwnTime::None,
+            state: State::Ready,
+            queue: Queues::new(Seeded(0)).intern(b"q"),
+            queue_len: 2,
+            stretch: 0,
+            rare: None,
+        }
+    }
+
+    #[test]
+    fn jobs_are_spread_over_all_tables() {
+        let mut jobs = Jobs::new();
+        (0..2 * SHARDS as u64).for_each(|number| jobs.insert(job(number)));
+        assert!(jobs.shards.iter().all(|shard| shard.len() == 2));
+        assert_eq!(jobs.len(), 2 * SHARDS);
+    }
+
+    #[test]
+    fn a_table_that_was_large_gives_memory_back_but_not_all_it_may_need() {
+        const MANY: u64 = 1_000;
+        let mut jobs = Jobs::new();
+        let numbers = || (0..MANY).map(|nth| nth * SHARDS as u64);
+        numbers().for_each(|number| jobs.insert(job(number)));
+        let mut shrunk = 0;
+        for number in numbers() {
+            let before = jobs.shards[0].capacity();
+            assert!(jobs.remove(number).is_some());
+            let (len, after) = (jobs.shards[0].len(), jobs.shards[0].capacity());
+            // A table may count the place of what was removed as taken.
+            if after + 1 < before {
+                assert!(len < before / 4 && before > KEPT_MAX, "{len} of {before}");
+                assert!(after >= 2 * len, "{len} of {after}");
+                shrunk += 1;
+            }
+        }
+        assert!(shrunk > 2, "{shrunk}");
+        assert!(jobs.shards[0].capacity() <= KEPT_MAX);
+        assert_eq!((jobs.len(), jobs.memory_bytes(), jobs.record_bytes()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_jobs_take_is_the_sum_of_what_each_takes() {
+        let mut jobs = Jobs::new();
+        jobs.begin_stretch();
+        jobs.begin_stretch();
+        (1..=3).for_each(|number| jobs.insert(job(number)));
+        jobs.stamp(2, 1);
+        jobs.change(1, |job| job.rare_mut().name = Some("a long name".into()));
+        jobs.change(2, |job| job.body = [0; 500].into());
+        jobs.change_state(3, |job| job.state = State::Done);
+        let sum = |jobs: &Jobs| -> (usize, u64) {
+            (jobs.iter().map(Job::memory_bytes).sum(), jobs.iter().map(Job::record_bytes).sum())
+        };
+        assert_eq!((jobs.memory_bytes(), jobs.record_bytes()), sum(&jobs));
+        let in_stretch = |jobs: &Jobs, stretch| -> u64 {
+            jobs.iter().filter(|job| job.stretch == stretch).map(Job::record_bytes).sum()
+        };
+        assert_eq!(jobs.oldest_stretch_bytes(), in_stretch(&jobs, 0));
+        jobs.change(2, |job| job.body = Box::default());
+        jobs.remove(3);
+        assert_eq!((jobs.memory_bytes(), jobs.record_bytes()), sum(&jobs));
+        jobs.stamp(1, 1);
+        jobs.drop_stretch();
+        assert_eq!(jobs.oldest_stretch_bytes(), in_stretch(&jobs, 1));
+    }
+}
