@@ -191,6 +191,7 @@ impl<'a> Lines<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::test_disk::{TestDisk, TestFile};
 
     fn manifest() -> Manifest {
         let (segment_bytes, damaged) = (Some(9), Some((1, 2)));
@@ -257,6 +258,85 @@ mod tests {
         ];
         for manifest in impossible {
             assert!(Manifest::from_text(manifest.to_text().as_bytes(), 1).is_err(), "{manifest:?}");
+        }
+    }
+
+    #[test]
+    fn what_can_just_be_is_read_and_what_is_one_beyond_it_is_refused() {
+        let undamaged = Manifest { damaged: None, ..manifest() };
+        let most = NUMBER_MAX - 1;
+        let possible = [
+            Manifest { first: 1, newest: 1, ..undamaged },
+            Manifest { newest: most, epoch: most, proven: most, ..undamaged },
+            Manifest { damaged: Some((2, 2)), ..undamaged },
+        ];
+        let impossible = [
+            Manifest { first: 0, ..undamaged },
+            Manifest { newest: NUMBER_MAX, ..undamaged },
+            Manifest { epoch: NUMBER_MAX, ..undamaged },
+            Manifest { proven: NUMBER_MAX, ..undamaged },
+        ];
+        for manifest in possible {
+            assert_eq!(Manifest::parse(manifest.to_text().as_bytes()), Ok(manifest));
+        }
+        for manifest in impossible {
+            let refused = Err(untrusted("it says what cannot be"));
+            assert_eq!(Manifest::parse(manifest.to_text().as_bytes()), refused, "{manifest:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_longer_than_any_manifest_is_none() {
+        for (bytes, is_read) in [(4095, true), (4096, true), (4097, false), (9000, false)] {
+            let mut disk = TestDisk::new();
+            let mut text = manifest().to_text().into_bytes();
+            text.resize(bytes, 0);
+            disk.put(NAME, &text);
+            let read = if is_read { Ok(Some(manifest())) } else { Err(untrusted("it is too long")) };
+            assert_eq!(Manifest::read(&mut disk, 1), read, "{bytes} bytes");
+        }
+    }
+
+    /// A directory in which a server is writing the manifest: so many times it is found half written.
+    struct BeingWritten {
+        disk: TestDisk,
+        times: u32,
+    }
+
+    impl ReadDisk for BeingWritten {
+        type File = TestFile;
+
+        fn names(&self) -> std::io::Result<Vec<String>> {
+            ReadDisk::names(&self.disk)
+        }
+
+        fn open_to_read(&mut self, name: &str) -> std::io::Result<TestFile> {
+            let is_half = self.times > 0;
+            self.times = self.times.saturating_sub(1);
+            self.disk.open_to_read(if is_half { "half" } else { name })
+        }
+    }
+
+    #[test]
+    fn one_that_is_half_written_is_read_three_times_and_no_more() {
+        let disk = TestDisk::new();
+        let text = manifest().to_text();
+        disk.put(NAME, text.as_bytes());
+        disk.put("half", &text.as_bytes()[..50]);
+        for (times, is_read) in [(0, true), (1, true), (2, true), (3, false), (4, false)] {
+            let mut disk = BeingWritten { disk: disk.clone(), times };
+            assert_eq!(Manifest::read(&mut disk, 1).is_ok(), is_read, "half written {times} times");
+        }
+    }
+
+    #[test]
+    fn whatever_is_where_the_next_one_is_made_it_is_as_long_as_any_other() {
+        for bytes in [0, 9, 512, 513, 9000] {
+            let mut disk = TestDisk::new();
+            disk.put(NEW_NAME, &vec![b'x'; bytes]);
+            manifest().write(&mut disk).unwrap();
+            assert_eq!(Manifest::read(&mut disk, 1), Ok(Some(manifest())), "{bytes} bytes");
+            assert_eq!(disk.get(NAME).len(), FILE_BYTES);
         }
     }
 }

@@ -221,6 +221,7 @@ pub(crate) fn spare_name_of(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::test_disk::TestDisk;
 
     const HEADER: SegmentHeader =
         SegmentHeader { format: 1, salt: 42, id: 7, first: 100, epoch_before: 3, crc_before: 99, recycled: true };
@@ -275,5 +276,52 @@ mod tests {
         {
             assert_eq!(spare_number_of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_header_that_no_server_writes_is_refused() {
+        let most = NUMBER_MAX - 1;
+        let possible = [
+            SegmentHeader { first: 1, ..HEADER },
+            SegmentHeader { id: most, first: most, epoch_before: most, ..HEADER },
+        ];
+        let impossible = [
+            SegmentHeader { first: 0, ..HEADER },
+            SegmentHeader { first: NUMBER_MAX, ..HEADER },
+            SegmentHeader { id: NUMBER_MAX, ..HEADER },
+            SegmentHeader { epoch_before: NUMBER_MAX, ..HEADER },
+        ];
+        for header in possible {
+            assert_eq!(SegmentHeader::from_block(&header.to_block()), Ok(header));
+        }
+        for header in impossible {
+            let refused = Err("has a header that says what cannot be");
+            assert_eq!(SegmentHeader::from_block(&header.to_block()), refused, "{header:?}");
+        }
+    }
+
+    #[test]
+    fn a_spare_is_from_before_a_segment_if_it_is_empty_or_says_so() {
+        let of = |salt, first| SegmentHeader { salt, first, ..HEADER }.to_block();
+        let spares = [
+            ("empty", vec![0; 9000], true),
+            ("shorter than a header", vec![0; 10], true),
+            ("of no segment", vec![1; 9000], false),
+            ("of the one before", of(42, 99), true),
+            ("of the same", of(42, 100), false),
+            ("of the one behind", of(42, 101), false),
+            ("of another log", of(43, 99), false),
+        ];
+        for (what, bytes, before) in spares {
+            let mut disk = TestDisk::new();
+            disk.put("spare", &bytes);
+            let file = volume::open(&mut disk, "spare").unwrap();
+            assert_eq!(is_before(&file, "spare", &HEADER), Ok(before), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_segment_is_made_under_a_name_of_its_own() {
+        assert_eq!(new_name_of(7), "00000000000000000007.new");
     }
 }

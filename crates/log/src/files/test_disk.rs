@@ -143,6 +143,20 @@ impl TestDisk {
         after
     }
 
+    /// What a power cut leaves if of all that was done to names since the directory was synced only what was done to these
+    /// is durable: a directory keeps no order.
+    pub fn power_cut_but_for(&self, names: &[&str]) -> TestDisk {
+        let (after, state) = (TestDisk::new(), self.0.borrow());
+        let is_kept = |name: &str| names.contains(&name);
+        let old = state.directories[0].iter().filter(|(name, _)| !is_kept(name));
+        for (name, file) in old.chain(state.files.iter().filter(|(name, _)| is_kept(name))) {
+            after.put(name, &file.borrow());
+        }
+        drop(state);
+        after.all_synced();
+        after
+    }
+
     /// What is there is durable.
     pub fn all_synced(&self) {
         self.directory_synced();

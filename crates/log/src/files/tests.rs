@@ -3,10 +3,14 @@
 mod basics;
 mod damage;
 mod failures;
+mod letting_go;
 mod modes;
+mod portions;
 mod reading;
 mod rewriting;
 mod room;
+mod salvaging;
+mod starts;
 
 use super::test_disk::TestDisk;
 use super::{FileLog, Options, SyncMode};

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::files::segment::{HEADER_BYTES, id_of, name_of};
+use crate::frame::FRAME_HEADER_BYTES;
 
 #[test]
 fn a_fresh_log_is_empty_and_takes_batches() {
@@ -281,4 +282,25 @@ fn a_segment_has_room_for_a_frame_and_a_log_has_a_salt() {
     assert_eq!((least.segment_bytes, least.salt_for_new), (least_bytes, 1));
     let more = options().within_bounds();
     assert_eq!((more.segment_bytes, more.salt_for_new), (SEGMENT_BYTES, SALT));
+}
+
+#[test]
+fn a_replay_gives_so_much_and_begins_wherever_it_is_asked_to() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=9);
+    let first = FRAME_HEADER_BYTES + payload(1).len();
+    let asked: [(Position, usize, &[Position], Option<Position>); _] = [
+        (1, first, &[1], Some(2)),
+        (1, first + 1, &[1, 2], Some(3)),
+        (2, 1, &[2], Some(3)),
+        (8, 1, &[8], Some(9)),
+        (8, usize::MAX, &[8, 9], None),
+        (1, 1, &[1], Some(2)),
+    ];
+    for (from, bytes, given, next) in asked {
+        let mut seen = Vec::new();
+        assert_eq!(log.replay(from, bytes, &mut |replayed| seen.push(replayed.position)), Ok(next), "from {from}");
+        assert_eq!(seen, given, "{bytes} bytes from {from}");
+    }
 }

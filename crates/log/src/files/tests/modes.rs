@@ -84,3 +84,15 @@ fn a_hole_in_what_was_synced_is_refused_in_every_mode() {
         assert_eq!(loss.bytes, (FRAME_HEADER_BYTES + payload(2).len()) as u64);
     }
 }
+
+#[test]
+fn what_is_durable_is_not_synced_again() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=2);
+    let before = syncs(&disk);
+    log.sync().unwrap();
+    assert_eq!(syncs(&disk), before);
+    log.close();
+    assert_eq!(syncs(&disk), before + 1, "the manifest");
+}

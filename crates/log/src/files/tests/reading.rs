@@ -262,8 +262,11 @@ fn segments_that_do_not_belong_together_are_noticed() {
     }
     assert_eq!(places[19].0, log.held.as_ref().unwrap().newest().header.id);
     disk.put(&name_of(3), &other.get(&name_of(3)));
-    let LogError::Damaged { file, offset, damage, .. } = recovered(&disk).unwrap_err() else { panic!() };
+    let LogError::Damaged { file, offset, damage, loss } = recovered(&disk).unwrap_err() else { panic!() };
     assert_eq!((file, offset, damage), (name_of(3), 0, Damage::Chain));
+    // All batches can be read, but the first of that segment is not the one that belongs there.
+    let first = places.iter().position(|(segment, ..)| *segment == 3).unwrap() as u64 + 1;
+    assert_eq!((loss.from, loss.to, loss.batches), (first, first, 1));
 }
 
 #[test]
@@ -285,4 +288,30 @@ fn what_the_disk_cannot_read_is_damage_like_any_other() {
     assert!(matches!(read(&mut again), Err(LogError::Disk { .. })), "a server does not go on");
     disk.state().unreadable = Some((name_of(1), 0, 4096));
     assert_eq!(seen(&disk).batches, positions(1..=250));
+}
+
+#[test]
+fn a_batch_that_was_looked_at_while_it_was_written_is_read_when_it_is_whole() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=2);
+    let half = usize::try_from(log.held.as_ref().unwrap().newest().used).unwrap() + 100;
+    append(&mut log, 1, 3..=3);
+    let whole = disk.get(&name_of(1));
+    disk.change(&name_of(1), |bytes| bytes[half..].fill(0));
+    let mut reading = disk.clone();
+    let mut reader = Reader::open(&mut reading, &[]).unwrap();
+    let mut batches = Vec::new();
+    while let Some(found) = reader.next().unwrap() {
+        match found {
+            Found::Batch(entry) => batches.push(entry.header.position),
+            Found::Segment(_) => {}
+            Found::Hole(_) | Found::Tail(_) => panic!("{found:?}"),
+        }
+        if batches == [1] {
+            disk.change(&name_of(1), |bytes| bytes.copy_from_slice(&whole));
+            append(&mut log, 1, 4..=4);
+        }
+    }
+    assert_eq!(batches, [1, 2, 3, 4]);
 }

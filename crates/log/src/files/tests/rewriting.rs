@@ -106,7 +106,11 @@ fn an_older_format_is_brought_up_to_date() {
     let (claim, seen) = upgraded(&disk).unwrap();
     assert_eq!((claim.epoch, claim.first, claim.tail), (6, 4, 11));
     assert_eq!(seen, expected(4..=11));
-    assert!(claim.notices.iter().any(|notice| notice.contains("from format 0 to format 1")), "{:?}", claim.notices);
+    assert!(
+        claim.notices.iter().any(|notice| notice.ends_with("from format 0 to format 1: 8 batches")),
+        "{:?}",
+        claim.notices
+    );
     assert!(claim.notices.iter().any(|notice| notice.contains(&name_of(4))), "{:?}", claim.notices);
     assert!(disk.names().iter().all(|name| ![name_of(2), name_of(3), name_of(4)].contains(name)));
     // Now it is a log like any other.
