@@ -264,3 +264,93 @@ impl<D: Disk> FileLog<D> {
 fn half_made(name: &str) -> String {
     name.replace(".log", ".new")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::test_disk::TestDisk;
+
+    fn full() -> LogError {
+        LogError::disk(Doing::Prepare, "spare-9.log", &std::io::ErrorKind::StorageFull.into())
+    }
+
+    /// So many spares, with room for 1000 bytes each.
+    fn spares(count: u64) -> Spares {
+        let mut spares = Spares::new(HEADER_BYTES + 1000);
+        for _ in 0..count {
+            let name = spares.new_name();
+            spares.add(Spare::new(name));
+        }
+        spares
+    }
+
+    fn short(spares: Spares) -> Spares {
+        Spares { shortage: Some(Shortage { error: full(), retry_at: 700 }), ..spares }
+    }
+
+    fn aside(mut spares: Spares) -> Spares {
+        spares.set_aside(Spare::new("aside".into()));
+        spares
+    }
+
+    #[test]
+    fn room_is_what_is_there_but_one_or_what_will_be_if_there_is_no_shortage() {
+        let cases = [
+            (spares(0), 0, 4000),
+            (spares(5), 5, 4000),
+            (aside(spares(1)), 2, 4000),
+            (short(spares(0)), 0, 0),
+            (short(spares(1)), 1, 0),
+            (short(spares(3)), 3, 2000),
+            (short(aside(spares(0))), 1, 0),
+            (short(aside(spares(3))), 4, 3000),
+        ];
+        for (spares, there, room) in cases {
+            assert_eq!((spares.there(), spares.room()), (there, room), "{spares:?}");
+        }
+    }
+
+    #[test]
+    fn four_are_wanted_and_one_more_if_it_is_there_already() {
+        for (count, wants_new, wants_old) in [(0, true, true), (3, true, true), (4, false, true), (5, false, false)] {
+            let spares = spares(count);
+            assert_eq!((spares.wants_new(), spares.wants_old()), (wants_new, wants_old), "{count}");
+        }
+    }
+
+    #[test]
+    fn a_shortage_is_over_when_there_are_as_many_as_are_wanted() {
+        let mut spares = short(spares(0));
+        for is_short in [true, true, true, false, false] {
+            let name = spares.new_name();
+            spares.add(Spare::new(name));
+            assert_eq!((spares.short(), spares.shortage()), (is_short, is_short.then_some(&full())), "{spares:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_made_is_looked_for_soon_and_one_that_could_not_be_made_is_tried_again_when_it_is_time() {
+        let coming = |spares| Spares { coming: Some("spare-9.log".into()), ..spares };
+        assert_eq!(spares(3).due(500), None);
+        assert_eq!(short(spares(3)).due(500), Some(700));
+        assert_eq!(coming(spares(3)).due(500), Some(520));
+        assert_eq!(coming(short(spares(3))).due(500), Some(520));
+        assert_eq!(coming(spares(3)).due(u64::MAX), Some(u64::MAX));
+    }
+
+    #[test]
+    fn what_was_set_aside_is_the_last_to_be_used_and_the_first_to_be_given_up() {
+        let names =
+            |mut spares: Spares| std::iter::from_fn(move || spares.pop()).map(|spare| spare.name).collect::<Vec<_>>();
+        assert_eq!(names(aside(spares(2))), ["spare-2.log", "spare-1.log", "aside"]);
+        let mut disk = TestDisk::new();
+        let mut spares = aside(spares(2));
+        ["aside", "spare-1.log", "spare-2.log"].iter().for_each(|name| disk.put(name, &[]));
+        for left in [&["spare-1.log", "spare-2.log"][..], &["spare-1.log"], &[]] {
+            assert_eq!(spares.give_up_one(&mut disk, &full()), Ok(true));
+            assert_eq!(disk.names(), left);
+            assert_eq!((spares.shortage(), spares.due(500)), (Some(&full()), Some(0)), "it may be tried again at once");
+        }
+        assert_eq!(spares.give_up_one(&mut disk, &full()), Ok(false));
+    }
+}

@@ -200,3 +200,98 @@ pub(crate) fn first_whole(rest: &[u8], format: Format, salt: u64, from: Position
         (frame.header.position >= from).then_some((at, frame.header))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::format::CURRENT;
+    use crate::log::{Batch, Moment};
+
+    const SALT: u64 = 42;
+
+    /// A frame of 180 bytes.
+    fn frame(position: Position, proven: Position) -> Vec<u8> {
+        let (header, mut bytes) = (Header { epoch: 1, position, proven, previous_crc: 0 }, Vec::new());
+        let batch = Batch { at: Moment::default(), payload: &[7; 100] };
+        frame::encode(&header, &batch, SALT, &mut bytes);
+        bytes
+    }
+
+    /// One whose payload is not all there yet.
+    fn torn(position: Position, proven: Position) -> Vec<u8> {
+        let mut frame = frame(position, proven);
+        frame[150..].fill(9);
+        frame
+    }
+
+    /// Where batch 5 should be.
+    fn fifth(recycled: bool, proven: Position) -> Place {
+        Place { format: CURRENT, salt: SALT, recycled, expected: 5, proven }
+    }
+
+    const NO_FRAME: [u8; 100] = [3; 100];
+    const ZEROS: [u8; 50] = [0; 50];
+
+    #[test]
+    fn damage_reaches_up_to_the_next_batch_or_to_what_the_manifest_proves() {
+        // What is there, up to where the manifest says that all was durable, the last batch lost, and how many bytes.
+        let cases = [
+            ("the next proves it", [&NO_FRAME[..], &frame(6, 5), &ZEROS].concat(), 0, 5, 100),
+            ("one of two proves it", [&NO_FRAME[..], &frame(6, 4), &frame(7, 5)].concat(), 0, 5, 100),
+            ("two are lost", [&NO_FRAME[..], &frame(7, 6), &frame(8, 7)].concat(), 0, 6, 100),
+            ("a torn one proves it", [&NO_FRAME[..], &torn(6, 5)].concat(), 0, 5, 100),
+            ("the manifest proves it", [&NO_FRAME[..], &ZEROS].concat(), 5, 5, 100),
+            ("the manifest proves more", [&torn(5, 4)[..], &ZEROS].concat(), 7, 7, 180),
+            ("nothing is there", ZEROS.to_vec(), 5, 5, 0),
+        ];
+        for (what, rest, proven, to, bytes) in cases {
+            let Verdict::Damage(loss) = judge(&rest, &fifth(false, proven)) else { panic!("{what}") };
+            assert_eq!(loss, Loss { from: 5, to, batches: to - 4, bytes, at_least: false }, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_was_being_written_is_cut_and_what_a_recycled_file_held_is_no_part_of_it() {
+        let old = [frame(3, 2), frame(4, 3)].concat();
+        let mut no_header = frame(5, 4);
+        no_header[9] ^= 1;
+        // Whether the file is recycled, what is there, how many bytes of it are cut, and how many whole batches.
+        let cases = [
+            ("zeros", false, ZEROS.to_vec(), 0, 0),
+            ("no frame", false, [&NO_FRAME[..], &ZEROS].concat(), 100, 0),
+            ("no payload", false, [&torn(5, 4)[..], &ZEROS].concat(), 180, 0),
+            ("one that proves less", false, [&NO_FRAME[..], &frame(6, 4), &ZEROS].concat(), 280, 1),
+            ("itself, further on", false, [&NO_FRAME[..], &frame(5, 4)].concat(), 280, 1),
+            ("old frames", true, old.clone(), 0, 0),
+            ("the rest of an old frame", true, [&NO_FRAME[..], &old].concat(), 0, 0),
+            ("no header", true, [&no_header[..], &old].concat(), 80, 0),
+            ("half a header", true, no_header[..50].to_vec(), 50, 0),
+            ("no payload", true, [&torn(5, 4)[..], &old].concat(), 180, 0),
+            ("half a payload", true, frame(5, 4)[..120].to_vec(), 120, 0),
+            ("one that proves less", true, [&no_header[..], &frame(6, 4), &old].concat(), 360, 1),
+        ];
+        for (what, recycled, rest, cut, whole_there) in cases {
+            let Verdict::Tail { bytes, whole } = judge(&rest, &fifth(recycled, 4)) else { panic!("{what}") };
+            assert_eq!((bytes, whole), (cut, whole_there), "{what}, recycled: {recycled}");
+        }
+    }
+
+    #[test]
+    fn the_first_whole_frame_is_none_that_came_before() {
+        let rest = [&NO_FRAME[..], &frame(4, 3), &torn(5, 4), &frame(6, 5), &frame(5, 4)].concat();
+        let first = |from| first_whole(&rest, CURRENT, SALT, from).map(|(at, header)| (at, header.position));
+        assert_eq!(
+            [first(1), first(4), first(5), first(6), first(7)],
+            [Some((100, 4)), Some((100, 4)), Some((460, 6)), Some((460, 6)), None]
+        );
+    }
+
+    #[test]
+    fn a_cut_says_how_much_it_takes() {
+        let cut = |whole| Cut { file: "a.log".into(), offset: 4096, bytes: 9, damage: Damage::Cut, whole }.to_string();
+        let one = "cut 9 bytes off the end of a.log at byte 4096: the batch is cut off; nothing shows that it was ever synced";
+        assert_eq!(cut(0), one);
+        let more = "; 2 whole batches behind it were cut too, for nothing shows that they were synced either";
+        assert_eq!(cut(2), format!("{one}{more}"));
+    }
+}

@@ -191,3 +191,107 @@ pub(crate) fn write_zeros<F: DiskFile>(file: &mut F, name: &str, offset: u64, en
 pub(crate) fn sync<F: DiskFile>(file: &mut F, name: &str) -> Result<(), LogError> {
     file.sync().map_err(|error| LogError::disk(Doing::Sync, name, &error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of which some bytes cannot be read, and which gives only so many at once.
+    struct Worn {
+        bytes: Vec<u8>,
+        /// How long it says it is.
+        said: u64,
+        bad: Vec<u64>,
+        at_once: usize,
+    }
+
+    impl ReadFile for Worn {
+        fn bytes(&self) -> io::Result<u64> {
+            Ok(self.said)
+        }
+
+        fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+            let some = into.len().min(self.at_once);
+            if self.bad.iter().any(|bad| (offset..offset + some as u64).contains(bad)) {
+                return Err(io::ErrorKind::Other.into());
+            }
+            let there = &self.bytes[self.bytes.len().min(usize::try_from(offset).unwrap())..];
+            let some = some.min(there.len());
+            into[..some].copy_from_slice(&there[..some]);
+            Ok(some)
+        }
+    }
+
+    /// One of so many bytes that are all readable, none of them 0.
+    fn file(bytes: usize) -> Worn {
+        let bytes: Vec<u8> = (1..=251).cycle().take(bytes).collect();
+        Worn { said: bytes.len() as u64, bytes, bad: Vec::new(), at_once: usize::MAX }
+    }
+
+    #[test]
+    fn what_comes_in_pieces_is_read_whole() {
+        let file = Worn { at_once: 7, ..file(100) };
+        for (offset, wanted, there) in [(0, 100, 100), (10, 50, 50), (90, 50, 10), (100, 50, 0), (0, 0, 0)] {
+            let mut into = vec![0; wanted];
+            assert_eq!(read(&file, "a", offset as u64, &mut into), Ok(there));
+            assert_eq!(into[..there], file.bytes[offset..offset + there]);
+            into.fill(0);
+            assert_eq!(read_what_can_be(&file, offset as u64, &mut into), there);
+            assert_eq!(into[..there], file.bytes[offset..offset + there]);
+            assert_eq!(read_rest(&file, "a", offset as u64), Ok(file.bytes[offset..].to_vec()));
+        }
+    }
+
+    #[test]
+    fn of_a_file_that_has_become_shorter_there_is_what_is_left() {
+        let file = Worn { said: 200, ..file(100) };
+        assert_eq!(read_rest(&file, "a", 30), Ok(file.bytes[30..].to_vec()));
+    }
+
+    #[test]
+    fn of_what_cannot_be_read_only_the_blocks_are_zeros_that_it_is_in() {
+        // Bytes that cannot be read, and the blocks that they are in.
+        let worn: [(&[u64], &[usize]); _] =
+            [(&[5000], &[1]), (&[5000, 13_000], &[1, 3]), (&[4095, 4096], &[0, 1]), (&[19_999], &[4])];
+        for (bad, blocks) in worn {
+            let file = Worn { bad: bad.to_vec(), ..file(20_000) };
+            let in_bad_block = |at: usize| blocks.contains(&(at / 4096));
+            let left: Vec<u8> =
+                file.bytes.iter().enumerate().map(|(at, byte)| if in_bad_block(at) { 0 } else { *byte }).collect();
+            for (offset, wanted) in [(0, 20_000), (100, 15_000), (4096, 12_288), (100, 30_000)] {
+                let there = wanted.min(20_000 - offset);
+                let mut into = vec![0xff; wanted];
+                assert_eq!(read_what_can_be(&file, offset as u64, &mut into), there, "{bad:?} from {offset}");
+                assert!(into[..there] == left[offset..offset + there], "{bad:?} from {offset}");
+            }
+        }
+    }
+
+    /// A directory that tells its names in the order of their age.
+    struct Unsorted;
+
+    impl ReadDisk for Unsorted {
+        type File = Worn;
+
+        fn names(&self) -> io::Result<Vec<String>> {
+            Ok(["b", "c", "a"].map(String::from).to_vec())
+        }
+
+        fn open_to_read(&mut self, name: &str) -> io::Result<Worn> {
+            match name {
+                "a" => Ok(file(1)),
+                "b" => Err(io::ErrorKind::PermissionDenied.into()),
+                _ => Err(io::ErrorKind::NotFound.into()),
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_in_order_and_only_what_is_missing_is_not_there() {
+        assert_eq!(names(&Unsorted).unwrap(), ["a", "b", "c"]);
+        assert!(open_if_there(&mut Unsorted, "a").unwrap().is_some());
+        assert!(matches!(open_if_there(&mut Unsorted, "b"), Err(LogError::Disk { doing: Doing::Open, .. })));
+        assert!(open_if_there(&mut Unsorted, "c").unwrap().is_none());
+        assert!(matches!(open(&mut Unsorted, "c"), Err(LogError::Disk { doing: Doing::Open, .. })));
+    }
+}

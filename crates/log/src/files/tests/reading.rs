@@ -1,6 +1,7 @@
 //! Reading without writing: whole logs, damaged ones, and one that is being written.
 
 use super::*;
+use crate::disk::Disk;
 use crate::files::segment::{HEADER_BYTES, name_of};
 use crate::files::{Found, Manifest, Reader};
 use crate::frame::{Damage, FRAME_HEADER_BYTES};
@@ -314,4 +315,69 @@ fn a_batch_that_was_looked_at_while_it_was_written_is_read_when_it_is_whole() {
         }
     }
     assert_eq!(batches, [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_first_segment_without_a_batch_is_no_log_only_if_it_is_alone() {
+    let mut disk = TestDisk::new();
+    claimed(&disk, options());
+    disk.remove_now("manifest");
+    disk.put(&name_of(2), &disk.get(&name_of(1)));
+    let missing = LogError::MissingManifest { segment: name_of(1) };
+    assert_eq!(Reader::open(&mut disk, &[]).unwrap_err(), missing);
+}
+
+#[test]
+fn without_their_headers_segments_are_read_all_the_same() {
+    for count in [3, 7] {
+        let (disk, places) = log_of(count);
+        for id in 1..=places.last().unwrap().0 {
+            disk.change(&name_of(id), |bytes| bytes[20] ^= 1);
+        }
+        assert_eq!(seen(&disk).batches, positions(1..=count));
+    }
+}
+
+#[test]
+fn damage_before_a_segment_without_a_header_hides_nothing_between() {
+    let (disk, places) = log_of(20);
+    // The first of two or more in the second segment.
+    let at = places.iter().position(|(segment, ..)| *segment == 2).unwrap();
+    assert_eq!(places[at + 1].0, 2, "the test counts on it");
+    disk.change(&name_of(2), |bytes| bytes[places[at].1] ^= 4);
+    disk.change(&name_of(3), |bytes| bytes[20] ^= 1);
+    let lost = at as u64 + 1;
+    let seen = seen(&disk);
+    assert_eq!(seen.batches, (1..=20).filter(|position| *position != lost).collect::<Vec<_>>());
+    assert_eq!(seen.holes[0], (name_of(2), places[at].1 as u64, lost, lost, 1));
+    assert_eq!(seen.holes[1], (name_of(3), 0, 0, 0, 0), "no batch is lost with a header");
+    let loss = Reader::open(&mut disk.clone(), &[]).unwrap().loss().unwrap();
+    assert!(!loss.at_least, "what is between two batches is known: {loss}");
+}
+
+#[test]
+fn damage_that_goes_on_in_the_next_segment_is_counted_in_both() {
+    let (disk, places) = log_of(20);
+    let bytes: usize = places.iter().filter(|(segment, ..)| *segment == 2).map(|(.., bytes)| bytes).sum();
+    let first = places.iter().find(|(segment, ..)| *segment == 3).unwrap();
+    disk.change(&name_of(2), |bytes| bytes[..4096].fill(1));
+    for (_, offset, _) in places.iter().filter(|(segment, ..)| *segment == 2) {
+        disk.change(&name_of(2), |bytes| bytes[*offset] ^= 4);
+    }
+    disk.change(&name_of(3), |bytes| bytes[20] ^= 1);
+    disk.change(&name_of(3), |bytes| bytes[first.1] ^= 4);
+    let loss = Reader::open(&mut disk.clone(), &[]).unwrap().loss().unwrap();
+    assert_eq!(loss.bytes, (bytes + first.2) as u64, "{loss}");
+}
+
+#[test]
+fn without_a_manifest_a_segment_of_another_log_is_not_read() {
+    let (disk, places) = log_of(20);
+    disk.remove_now("manifest");
+    let header = crate::files::SegmentHeader::read(&disk.clone().open(&name_of(3)).unwrap(), "").unwrap();
+    let other = crate::files::SegmentHeader { salt: SALT + 1, ..header }.to_block();
+    disk.change(&name_of(3), |bytes| bytes[..4096].copy_from_slice(&other));
+    let seen = seen_anyway(&disk);
+    assert_eq!(seen.segments, (1..=places[19].0).filter(|id| *id != 3).collect::<Vec<_>>());
+    assert_eq!((seen.holes.len(), &seen.holes[0].0), (1, &name_of(3)));
 }

@@ -192,3 +192,54 @@ fn what_was_let_go_of_becomes_a_spare_and_what_was_never_named_does_not() {
         assert!(!disk.names().contains(&name_of(id)));
     }
 }
+
+#[test]
+fn what_was_copied_is_kept_until_the_last_spare_that_is_wanted_is_there() {
+    let disk = three();
+    let old = disk.identity(&name_of(1));
+    disk.state().slow = true;
+    let (mut log, _) = claimed(&disk, options());
+    let is_there = |disk: &TestDisk| disk.names().iter().any(|name| disk.identity(name) == old);
+    assert!(is_there(&disk) && log.extent().spares == 4, "three, and that one");
+    disk.state().slow = false;
+    log.tend(20);
+    assert!(!is_there(&disk) && log.extent().spares == 4, "four others");
+}
+
+#[test]
+fn a_spare_that_cannot_get_its_name_is_not_left_half_made() {
+    let disk = TestDisk::new();
+    disk.state().slow = true;
+    let (mut log, _) = claimed(&disk, options());
+    assert!(disk.names().iter().any(|name| name == "spare-3.new"), "the test counts on it");
+    disk.state().slow = false;
+    disk.state().names_refused = 1;
+    assert_eq!(log.tend(20), Some(1020));
+    assert!(!disk.names().iter().any(|name| name == "spare-3.new"), "{:?}", disk.names());
+    let why = log.shortage().unwrap();
+    assert!(why.starts_with("the disk is full: could not rename spare-3.new to spare-3.log: "), "{why}");
+    assert_eq!((log.tend(1020), log.extent().spares, log.shortage()), (None, 4, None));
+}
+
+#[test]
+fn room_that_was_needed_for_a_moment_is_no_shortage_if_there_are_enough_spares_without_it() {
+    let disk = closed();
+    disk.put(&spare_name_of(10), &[0; 5096]);
+    let (mut log, _) = claimed(&disk, options());
+    assert_eq!(log.extent().spares, 5);
+    let full = LogError::disk(crate::Doing::Write, "manifest.new", &ErrorKind::StorageFull.into());
+    assert_eq!(log.spares.give_up_one(&mut disk.clone(), &full), Ok(true));
+    assert!(log.extent().short);
+    log.tend(1);
+    assert_eq!((log.extent().short, log.extent().spares, log.shortage()), (false, 4, None));
+}
+
+#[test]
+fn a_long_batch_waits_for_the_spare_that_is_being_made() {
+    let disk = TestDisk::new();
+    disk.state().slow = true;
+    let (mut log, _) = claimed(&disk, options());
+    assert!(disk.names().iter().any(|name| name == "spare-3.new"), "the test counts on it");
+    assert_eq!(submit(&mut log, 1, 1, &[7; 9000]), Completion::Durable(1));
+    assert!(disk.names().iter().any(|name| name == "spare-3.log"), "{:?}", disk.names());
+}
