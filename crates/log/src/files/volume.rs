@@ -267,6 +267,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn of_a_worn_file_that_has_become_shorter_the_rest_is_zeros() {
+        let file = Worn { said: 20_000, bad: vec![15_000], ..file(10_000) };
+        let mut into = vec![0xff; 20_000];
+        let there = read_what_can_be(&file, 0, &mut into);
+        assert!(there >= 10_000 && into[..10_000] == file.bytes[..]);
+        assert!(into[10_000..there].iter().all(|byte| *byte == 0));
+    }
+
     /// A directory that tells its names in the order of their age.
     struct Unsorted;
 

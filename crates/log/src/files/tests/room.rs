@@ -3,7 +3,8 @@
 use std::io::ErrorKind;
 
 use super::*;
-use crate::files::segment::{HEADER_BYTES, name_of, spare_number_of};
+use crate::disk::Disk;
+use crate::files::segment::{HEADER_BYTES, SegmentHeader, name_of, spare_number_of};
 use crate::frame::{FRAME_HEADER_BYTES, peek};
 use crate::log::RESERVE_SEGMENTS;
 
@@ -489,4 +490,40 @@ fn each_start_may_have_another_segment_size() {
         assert!(lengths.iter().all(|(_, bytes)| bytes.len() as u64 == SEGMENT_BYTES), "none of another length is kept");
         assert_eq!(recovered(&disk).unwrap().0.tail, position + 30);
     }
+}
+
+#[test]
+fn a_spare_of_a_later_time_is_called_one_until_it_is_empty_for_certain() {
+    let restored = restored_beside_later_spares();
+    // Those of this time are of a later epoch.
+    let is_later = |frame: &[u8]| peek(frame, SALT).is_some_and(|(header, _)| header.position > 3 && header.epoch == 1);
+    let mut begun = 0;
+    for at in 1.. {
+        let disk = restored.copy();
+        disk.all_synced();
+        disk.state().greedy = true;
+        disk.state().fails_at = Some((at, ErrorKind::Other));
+        let mut log = open(&disk, options());
+        let epoch = log.claim(0).map_or(0, |claim| claim.epoch);
+        for position in 4..=18 {
+            submit(&mut log, epoch, position, &payload(position));
+        }
+        if disk.state().operations < at {
+            break;
+        }
+        for seed in 0..40 {
+            let after = disk.power_cut(random(at as u64 * 100 + seed));
+            for name in after.names().iter().filter(|name| spare_number_of(name).is_some()) {
+                let header = SegmentHeader::read(&after.clone().open(name).unwrap(), name);
+                let (bytes, before) = (after.get(name), restored.get(name));
+                // The first segment's file is a spare too, once it was copied.
+                let has_new_header = header.is_ok_and(|header| header.id > 1) && bytes[..4096] != before[..4096];
+                if has_new_header || bytes[..4096].iter().all(|byte| *byte == 0) {
+                    assert!(!bytes.windows(FRAME_HEADER_BYTES).any(is_later), "operation {at}, seed {seed}: {name}");
+                }
+                begun += usize::from(has_new_header);
+            }
+        }
+    }
+    assert!(begun > 100, "{begun}");
 }
