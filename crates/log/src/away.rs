@@ -77,4 +77,13 @@ mod tests {
         assert_eq!(found, [2]);
         assert_eq!(log.claim(0).unwrap().first, 2);
     }
+
+    #[test]
+    fn of_a_log_that_is_away_is_known_what_will_be_left_of_its_room() {
+        let mut log = log();
+        log.fill_up(true);
+        let away = Away::new(&log, 1000);
+        assert_eq!(away.extent, log.extent().less(1000));
+        assert_eq!((away.extent.rest, away.shortage), (log.extent().rest - 1080, None));
+    }
 }

@@ -195,6 +195,7 @@ pub(crate) fn sync<F: DiskFile>(file: &mut F, name: &str) -> Result<(), LogError
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::test_disk::TestDisk;
 
     /// A file of which some bytes cannot be read, and which gives only so many at once.
     struct Worn {
@@ -274,6 +275,19 @@ mod tests {
         let there = read_what_can_be(&file, 0, &mut into);
         assert!(there >= 10_000 && into[..10_000] == file.bytes[..]);
         assert!(into[10_000..there].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn zeros_are_written_from_here_to_there_however_many_they_are() {
+        for (offset, end) in [(4096, 70_000), (1, 300_000), (4096, 4096), (0, 1)] {
+            let mut disk = TestDisk::new();
+            disk.put("a", &[1; 300_001]);
+            write_zeros(&mut open(&mut disk, "a").unwrap(), "a", offset, end).unwrap();
+            let is_zero = |at: usize| (offset..end).contains(&(at as u64));
+            let bytes = disk.get("a");
+            assert!(bytes.iter().enumerate().all(|(at, byte)| (*byte == 0) == is_zero(at)), "{offset} to {end}");
+            assert_eq!(bytes.len(), 300_001);
+        }
     }
 
     /// A directory that tells its names in the order of their age.
