@@ -204,4 +204,64 @@ mod tests {
             assert_eq!(engine.needs(&command), needs, "{command:?}");
         }
     }
+
+    #[test]
+    fn what_is_foreseen_is_little_more_than_what_is_brought_along() {
+        let plain = || NewJob::plain(name(7), vec![0; 100].into());
+        let put = |job| Command::Enqueue(Box::new(job));
+        // Its queue, itself, and a lease.
+        let usual = 64 + 7 + JOB_HEAD_MAX + 7 + 100 + 64;
+        let job = JobRef::Number(1);
+        let used_up = UsedUp::MoveTo(name(30));
+        let moves = FailureRule { allowed: None, backoff: Backoff::None, used_up, parting_counts: false };
+        let keeps = FailureRule { used_up: UsedUp::Keep, ..moves.clone() };
+        let steps = vec![
+            Step::Enqueue(Box::new(plain())),
+            Step::Complete(job.clone()),
+            Step::Complete(job.clone()),
+            Step::Invalid,
+        ];
+        for (command, bytes) in [
+            (put(plain()), usual),
+            (put(NewJob { name: Some("named".into()), ..plain() }), usual + 5),
+            (put(NewJob { failures: Some(moves), ..plain() }), usual + 30),
+            (put(NewJob { failures: Some(keeps), ..plain() }), usual),
+            (put(NewJob { blockers: vec![Blocker::Number(1); 3], ..plain() }), usual + 30),
+            (Command::Run { job: Box::new(plain()), wait_ms: 0 }, usual + 128),
+            (Command::Group(steps), usual + 128),
+            (lease(vec![name(1), name(3)], true), 64 + 1 + 64 + 3 + 64),
+            (lease(vec![name(1), name(3)], false), 64),
+            (Command::Complete { job: job.clone(), by: By::Anyone, result: vec![0; 10].into() }, 74),
+            (Command::Fail { job: job.clone(), by: By::Anyone, result: vec![0; 10].into() }, 138),
+            (Command::Release { job: job.clone() }, 64),
+            (Command::Remove { job: job.clone() }, 64),
+            (Command::Await { job, wait_ms: 1 }, 0),
+        ] {
+            assert_eq!(command.record_bytes_max(), bytes, "{command:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_small_unless_its_result_is_kept() {
+        let mut engine = engine();
+        let mut put = |used_up, lifetime_ms| {
+            let failures = FailureRule { allowed: None, backoff: Backoff::None, used_up, parting_counts: false };
+            let job = NewJob { failures: Some(failures), lifetime_ms, ..NewJob::plain(name(0), Box::default()) };
+            engine.handle(NOW, ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});
+            JobRef::Number(engine.store.next_number - 1)
+        };
+        let kept = put(UsedUp::Keep, Some(1_000));
+        let (moved, gone) = (put(UsedUp::MoveTo(name(1)), Some(1_000)), put(UsedUp::Remove, Some(1_000)));
+        let forgotten = put(UsedUp::Keep, None);
+        let fail =
+            |job: &JobRef, result: &[u8]| Command::Fail { job: job.clone(), by: By::Anyone, result: result.into() };
+        assert_eq!(engine.needs(&fail(&kept, b"r")), Needs::Room);
+        for little in [fail(&kept, b""), fail(&moved, b"r"), fail(&gone, b"r"), fail(&forgotten, b"r")] {
+            assert_eq!(engine.needs(&little), Needs::Little, "{little:?}");
+        }
+        let hold = Hold::Connection(crate::Parting::Release);
+        let (queues, choice, wait) = (vec![name(0)], Choice::Best, Wait::No);
+        let request = LeaseRequest { queues, choice, hold, wait, creates_queues: true, body_without: None };
+        assert_eq!(engine.needs(&Command::Lease(Box::new(request))), Needs::Nothing, "it is not written");
+    }
 }

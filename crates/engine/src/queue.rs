@@ -258,3 +258,48 @@ impl Queues {
         self.slots.iter().flatten()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_takes_memory_for_itself_its_lists_and_its_name_in_three_tables() {
+        let mut queues = Queues::new(Seeded(0));
+        let short = queues.intern(b"abc");
+        let alone = queues.memory_bytes();
+        assert_eq!(alone, size_of::<Queue>() + queues.get(short).lists_bytes() + 3 * (3 + 48));
+        let long = queues.create(b"abcdefghijklm", 1);
+        assert_eq!(queues.memory_bytes(), 2 * alone + 30, "ten bytes more, three times");
+        let before_bytes = queues.get(short).lists_bytes();
+        for number in 0..1_000 {
+            let key = OrderKey { calm: 0, rank: Rank::Usual, place: number, number };
+            queues.get_mut(short).ready.insert(key);
+            queues.get_mut(short).delayed.insert(DueKey { calm: 0, wall_ms: 0, place: number, number });
+        }
+        queues.recount(short, before_bytes);
+        let lists: usize =
+            [queues.get(short).ready.memory_bytes(), queues.get(short).delayed.memory_bytes()].iter().sum();
+        assert!(lists > 1_000 * (size_of::<OrderKey>() + size_of::<DueKey>()), "{lists}");
+        assert_eq!(queues.memory_bytes(), 2 * alone + 30 + lists - before_bytes);
+        queues.forget_unused(long);
+        assert_eq!(queues.all().count(), 2, "it exists");
+        queues.forget_unused(short);
+        assert_eq!((queues.all().count(), queues.memory_bytes()), (1, alone + 30));
+        assert_eq!(queues.intern(b"another"), short, "its place is used again");
+    }
+
+    #[test]
+    fn a_record_of_a_queue_is_as_long_as_it_was_said_to_be() {
+        let mut queues = Queues::new(Seeded(0));
+        assert_eq!(queues.record_bytes(), 0);
+        let mut written = Vec::new();
+        for (name, ordinal) in [(&b"q"[..], 1), (b"a longer name", 300), (&[b'n'; 200], 1 << 40)] {
+            queues.create(name, ordinal);
+            crate::record::Record::QueueCreated { name, ordinal }.encode(&mut written);
+            assert_eq!(queues.record_bytes(), written.len() as u64);
+        }
+        queues.intern(b"that does not exist");
+        assert_eq!(queues.record_bytes(), written.len() as u64);
+    }
+}
