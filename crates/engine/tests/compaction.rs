@@ -446,3 +446,40 @@ fn a_standing_crowd_with_a_flow_through_it_stays_within_the_bound() {
         }
     });
 }
+
+/// What was to be written, and whether that was all.
+fn compact_within(world: &mut World, bytes: usize, within: usize) -> (usize, bool) {
+    let is_done = world.engine.compact_within(bytes, within);
+    let written = world.engine.records().len();
+    world.write();
+    (written, is_done)
+}
+
+#[test]
+fn what_is_written_anew_is_cut_to_what_fits() {
+    let mut world = World::new();
+    for _ in 0..6 {
+        world.enqueue(plain("q"));
+    }
+    // The queue's record first, then the jobs', which are all as long.
+    let live_bytes = usize::try_from(world.engine.live_bytes()).unwrap();
+    world.begin_stretch();
+    assert!(!world.engine.oldest_stretch_is_begun());
+    let queue_bytes = compact_within(&mut world, 1, usize::MAX).0;
+    let job_bytes = (live_bytes - queue_bytes) / 6;
+    assert!(world.engine.oldest_stretch_is_begun());
+    assert_eq!(compact_within(&mut world, usize::MAX, 2 * job_bytes), (2 * job_bytes, false), "two fit");
+    assert_eq!(compact_within(&mut world, usize::MAX, 2 * job_bytes - 1), (job_bytes, false), "two do not");
+    assert_eq!(compact_within(&mut world, usize::MAX, 1), (job_bytes, false), "one that fits nowhere is written");
+    assert_eq!(compact_within(&mut world, job_bytes, usize::MAX), (job_bytes, false), "as much as was asked for");
+    let job = jobyard_engine::JobRef::Number(6);
+    world.engine.handle(world.now, support::CLIENT, Command::Remove { job }, &mut |_, _| {});
+    let decided = world.engine.records().len();
+    // What is gone takes no room, however little there is; with it goes what was decided before.
+    let (written, is_done) = compact_within(&mut world, usize::MAX, decided);
+    assert!(is_done && written > decided, "{written}");
+    assert_eq!(world.engine.oldest_stretch_bytes(), 0);
+    world.drop_oldest();
+    world.restart();
+    assert_eq!(world.numbers(), [1, 2, 3, 4, 5]);
+}
