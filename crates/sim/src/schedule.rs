@@ -20,7 +20,7 @@ use jobyard_protocols::{ANY, Dialect, Options as ListenerOptions, PROTOCOLS, fin
 use crate::clients::{SPEAKERS, TAKEANUMBER_LEASE_MS};
 use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
-use crate::world::{Lateness, Setup, World, Wrong};
+use crate::world::{Lateness, Setup, Troubles, World, Wrong};
 use expected::{ANSWERS, RECORDS, SELDOM};
 pub use faults::FAULTS;
 use faults::Faults;
@@ -60,6 +60,10 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
     for (rule, count) in std::mem::take(&mut schedule.ledger.checked) {
         schedule.count(rule, count);
     }
+    let Troubles { cut, late, taken_in_part } = schedule.world.troubles();
+    schedule.count("fault bytes arrive in pieces", cut);
+    schedule.count("fault bytes arrive late", late);
+    schedule.count("fault answer taken in part", taken_in_part);
     let trace = schedule.world.trace.take().unwrap_or_default();
     Outcome { tally: schedule.tally, digest: schedule.world.digest(), wrong, trace }
 }
@@ -188,7 +192,7 @@ impl Schedule {
     }
 
     fn count(&mut self, what: &str, count: u64) {
-        if what.starts_with("fault") {
+        if count == 1 && what.starts_with("fault") {
             self.world.say(|_| what.to_owned());
         }
         *self.tally.entry(what.to_owned()).or_default() += count;

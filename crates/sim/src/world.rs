@@ -19,7 +19,7 @@ use crate::disk::{Crash, Fault, SimDisk};
 use crate::random::{Digest, splitmix};
 pub use late::{Late, Lateness, Seen};
 use net::Pipe;
-pub use net::{Chunk, Manners, Parting};
+pub use net::{Chunk, Manners, Parting, Troubles};
 pub use notes::{Noted, Notes};
 
 /// 2026-01-01T00:00:00Z.
@@ -67,6 +67,7 @@ pub struct World {
     random: u64,
     digest: Digest,
     seen: Seen,
+    troubles: Troubles,
     /// What the log was given and said in this life, if anyone wants to know.
     pub notes: Option<Rc<RefCell<Notes>>>,
     /// What has happened, line by line, if anyone wants to know.
@@ -92,6 +93,7 @@ impl World {
             random: seed,
             digest: Digest::default(),
             seen: Seen::default(),
+            troubles: Troubles::default(),
             notes: None,
             trace: None,
         }
@@ -232,6 +234,18 @@ impl World {
         }
     }
 
+    /// Whether a client has answers that it does not read.
+    #[must_use]
+    pub fn has_unread(&self, client: ClientId) -> bool {
+        self.pipes.get(&client).is_some_and(Pipe::has_unread)
+    }
+
+    /// What has happened to bytes under way.
+    #[must_use]
+    pub fn troubles(&self) -> Troubles {
+        self.troubles
+    }
+
     /// What a client has heard since it was last asked.
     pub fn hear(&mut self, client: ClientId) -> Vec<Chunk> {
         self.pipes.get_mut(&client).map(Pipe::hear).unwrap_or_default()
@@ -326,7 +340,7 @@ impl World {
 
     fn deliver(&mut self, all: bool) {
         for (&client, pipe) in &mut self.pipes {
-            if pipe.deliver(all, &mut self.random) {
+            if pipe.deliver(all, &mut self.random, &mut self.troubles) {
                 self.events.push(Event::Readable(client));
             }
             if pipe.ending_arrives() {
@@ -396,7 +410,7 @@ impl World {
     fn write(&mut self, client: ClientId) {
         let (Some(server), Some(pipe)) = (&self.server, self.pipes.get_mut(&client)) else { return };
         let output = server.output(client);
-        match pipe.write(output, (self.turns, self.elapsed_ms), &mut self.random) {
+        match pipe.write(output, (self.turns, self.elapsed_ms), &mut self.random, &mut self.troubles) {
             None => self.events.push(Event::Gone(client)),
             Some(count) => {
                 let taken = output[..count].to_vec();

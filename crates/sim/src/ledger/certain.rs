@@ -23,9 +23,11 @@ impl Ledger {
         })
     }
 
-    /// The jobs that may have been in this queue, for someone who asked and heard then.
+    /// The jobs that may have been in this queue, for someone who asked and heard then: the server had seen what ran out
+    /// until the time of the first.
     pub fn may_be_in(&self, queue: &str, asked: When, heard: When) -> impl Iterator<Item = &Job> {
-        let is_over = move |job: &Job| job.ended.is_some_and(|(when, _)| when.turn < asked.turn);
+        let has_ended = move |job: &Job| job.ended.is_some_and(|(when, _)| when.turn < asked.turn);
+        let is_over = move |job: &Job| has_ended(job) || self.has_expired(job.put.entry, asked.at_ms);
         self.jobs.iter().filter(move |job| {
             job.put.may_be_in(queue) && job.asked.turn <= heard.turn && !job.refused && !is_over(job)
         })

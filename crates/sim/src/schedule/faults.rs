@@ -22,6 +22,10 @@ pub const SEGMENT_HEADER_BYTES: u64 = 4_096;
 
 /// All that can go wrong, by name. A run in which one of them never happened has shown nothing about it.
 pub const FAULTS: &[&str] = &[
+    "fault bytes arrive in pieces",
+    "fault bytes arrive late",
+    "fault answer taken in part",
+    "fault client goes with answers unread",
     "fault client close",
     "fault client reset",
     "fault client halfclose",
@@ -45,7 +49,10 @@ pub const FAULTS: &[&str] = &[
     "fault stop",
     "fault drain",
     "fault stall",
-    "fault wall clock",
+    "fault wall clock set ahead by an hour",
+    "fault wall clock set back by an hour",
+    "fault wall clock set ahead by 50 years",
+    "fault wall clock set back by 50 years",
     "fault segments of another length",
 ];
 
@@ -240,9 +247,12 @@ impl Schedule {
     fn disk_fills_up(&mut self) -> Result<(), Wrong> {
         // Often and for long, so that the reserve is used up.
         if !self.one_in(5) {
-            let bytes = self.world.disk.bytes();
-            self.world.disk.set_capacity(Some(bytes));
-            self.count("fault disk full", 1);
+            let full = Some(self.world.disk.bytes());
+            // One that is full already may have some room again, which is taken.
+            if self.world.disk.capacity() != full {
+                self.world.disk.set_capacity(full);
+                self.count("fault disk full", 1);
+            }
             if self.one_in(3) {
                 return self.wear_down();
             }
@@ -365,10 +375,15 @@ impl Schedule {
     fn clock_is_set(&mut self) {
         const HOUR_MS: i64 = 3_600_000;
         const YEARS_MS: i64 = 50 * 365 * 24 * HOUR_MS;
-        let by_ms = [HOUR_MS, -HOUR_MS, YEARS_MS, -YEARS_MS][self.below(4)];
+        let (by_ms, name) = [
+            (HOUR_MS, "fault wall clock set ahead by an hour"),
+            (-HOUR_MS, "fault wall clock set back by an hour"),
+            (YEARS_MS, "fault wall clock set ahead by 50 years"),
+            (-YEARS_MS, "fault wall clock set back by 50 years"),
+        ][self.below(4)];
         self.world.clock.wall_ms = self.world.clock.wall_ms.saturating_add(by_ms);
         self.clock_untold = true;
         self.ledger.dates_lost(self.world.turns());
-        self.count("fault wall clock", 1);
+        self.count(name, 1);
     }
 }

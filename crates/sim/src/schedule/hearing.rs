@@ -176,6 +176,7 @@ impl Schedule {
             gone: who.gone || silent,
         };
         let entry = self.ledger.took(body, &by, pending.undecided, when)?;
+        self.check_lives(entry, pending.undecided)?;
         let put = &self.ledger.jobs[entry].put;
         let of_job = [Some(put.queue), put.dead_queue].into_iter().flatten().find(|queue| queues.contains(queue));
         let queue = of_job.expect("it comes from one of its queues");

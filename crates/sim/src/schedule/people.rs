@@ -228,6 +228,7 @@ impl Schedule {
         let parting = [Parting::Close, Parting::Reset, Parting::HalfClose][self.below(3)];
         self.count(&format!("fault client {parting:?}").to_lowercase(), 1);
         let client = self.people[index].client;
+        self.count("fault client goes with answers unread", u64::from(self.world.has_unread(client)));
         self.ledger.client_gone(client, self.world.elapsed_ms());
         self.world.part(client, parting);
         if parting == Parting::HalfClose {

@@ -176,7 +176,7 @@ impl Schedule {
     ) -> Result<(), Wrong> {
         let Some(said) = counts.free.or(counts.ready) else { return Ok(()) };
         let who = &self.people[index];
-        let most = self.ledger.may_be_in(queue, asked, when).count();
+        let most = self.ledger.may_be_in(queue, self.seen_by(asked), when).count();
         if said > most {
             return Err(format!("{who:?} was told of {said} jobs in '{queue}', and there are at most {most}"));
         }
@@ -214,7 +214,7 @@ impl Schedule {
         let mut seen = BTreeSet::new();
         for body in bodies {
             let entry = self.ledger.entry_of(body)?;
-            let mut there = self.ledger.may_be_in(queue, asked, when);
+            let mut there = self.ledger.may_be_in(queue, self.seen_by(asked), when);
             let may_be_there =
                 there.any(|job| job.put.entry == entry) && self.ledger.may_be(entry, delayed, when.at_ms);
             if !may_be_there || !seen.insert(entry) {
@@ -226,6 +226,22 @@ impl Schedule {
         }
         self.count("checked: a list can be right", u64::from(bodies.len() > 1));
         Ok(())
+    }
+
+    /// Someone was given a job, or told of it, who had asked then: its lifetime was not over.
+    pub(super) fn check_lives(&mut self, entry: Entry, asked: When) -> Result<(), Wrong> {
+        let job = &self.ledger.jobs[entry];
+        if self.ledger.has_expired(entry, self.seen_by(asked).at_ms) {
+            return Err(format!("job {entry} had expired, and was there at {asked:?}: {job:?}"));
+        }
+        self.count("checked: a job with a lifetime was not over", u64::from(job.put.lifetime_s.is_some()));
+        Ok(())
+    }
+
+    /// Up to when the server has seen what ran out, for one who asked then: after a stall it reads first.
+    fn seen_by(&self, asked: When) -> When {
+        let is_late = asked.at_ms <= self.stalled_until_ms + SLACK_MS;
+        When { at_ms: if is_late { 0 } else { asked.at_ms }, ..asked }
     }
 
     /// Whether someone else asked for a job of this queue, and was not answered yet.

@@ -48,6 +48,17 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
 }
 
+/// What has happened to bytes between clients and the server, how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// What was sent at once arrived in pieces.
+    pub cut: u64,
+    /// What was sent had not arrived a turn later.
+    pub late: u64,
+    /// Not all of an answer was taken.
+    pub taken_in_part: u64,
+}
+
 /// A connection, as the machines between two processes keep it.
 #[derive(Debug)]
 pub(super) struct Pipe {
@@ -137,8 +148,12 @@ impl Pipe {
     }
 
     /// Some of what is under way arrives, or all. Whether something did.
-    pub fn deliver(&mut self, all: bool, random: &mut u64) -> bool {
-        if !self.known || self.under_way.is_empty() || !all && below(random, self.manners.delay.max(1)) > 0 {
+    pub fn deliver(&mut self, all: bool, random: &mut u64, troubles: &mut Troubles) -> bool {
+        if !self.known || self.under_way.is_empty() {
+            return false;
+        }
+        if !all && below(random, self.manners.delay.max(1)) > 0 {
+            troubles.late += 1;
             return false;
         }
         let count = if all { self.under_way.len() } else { 1 };
@@ -151,6 +166,7 @@ impl Pipe {
                 let one = if self.manners.piece_bytes_max == 0 { rest } else { one };
                 self.arrived.push_back(one.to_vec());
                 rest = if self.manners.piece_bytes_max == 0 { &[] } else { more };
+                troubles.cut += u64::from(!rest.is_empty());
             }
         }
         true
@@ -189,7 +205,13 @@ impl Pipe {
     }
 
     /// The server writes. How much is taken; nothing if nobody is there.
-    pub fn write(&mut self, output: &[u8], (turn, at_ms): (u64, u64), random: &mut u64) -> Option<usize> {
+    pub fn write(
+        &mut self,
+        output: &[u8],
+        (turn, at_ms): (u64, u64),
+        random: &mut u64,
+        troubles: &mut Troubles,
+    ) -> Option<usize> {
         if self.parting.is_some_and(|parting| parting != Parting::HalfClose) && self.ending_told {
             return None;
         }
@@ -199,6 +221,7 @@ impl Pipe {
             most => 1 + below(random, most),
         };
         let count = output.len().min(window).min(piece);
+        troubles.taken_in_part += u64::from(count < output.len());
         if count > 0 {
             self.heard.push(Chunk { turn, at_ms, bytes: output[..count].to_vec() });
         }

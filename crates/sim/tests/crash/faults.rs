@@ -137,7 +137,7 @@ fn fail_every_operation(way: Way) -> BTreeMap<String, usize> {
     let (tried, step) = (whole.world.disk.tried(), if long() { 1 } else { way.step });
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
     for (nth, (fault, next)) in FAULTS.into_iter().enumerate() {
-        for number in (nth as u64..tried).step_by(step) {
+        for number in (nth as u64 % step as u64..tried).step_by(step) {
             let disk = SimDisk::default();
             strike(&disk, number, (fault, next));
             let work = way.work_on(disk);

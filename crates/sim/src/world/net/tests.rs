@@ -15,7 +15,7 @@ fn what_is_sent_arrives_whole_and_is_read_in_parts() {
     let mut pipe = pipe(Manners::PLAIN);
     pipe.send(b"abc");
     assert!(pipe.has_under_way());
-    assert!(pipe.deliver(false, &mut 1));
+    assert!(pipe.deliver(false, &mut 1, &mut Troubles::default()));
     assert!(!pipe.has_under_way());
     assert_eq!(pipe.read(CLIENT, 2), received(b"ab", true));
     assert_eq!(pipe.read(CLIENT, 2), received(b"c", false));
@@ -28,7 +28,7 @@ fn pieces_are_what_was_sent_and_lie_there_as_one() {
     let mut pipe = pipe(manners);
     pipe.send(b"ab");
     pipe.send(b"c");
-    assert!(pipe.deliver(true, &mut 1));
+    assert!(pipe.deliver(true, &mut 1, &mut Troubles::default()));
     assert_eq!(pipe.read(CLIENT, 9), received(b"a", true));
     pipe.join_arrived();
     assert_eq!(pipe.read(CLIENT, 9), received(b"bc", false));
@@ -41,12 +41,12 @@ fn the_end_comes_after_what_was_sent() {
     pipe.part(Parting::Close);
     pipe.send(b"too late");
     assert!(!pipe.ending_arrives(), "something is under way before it");
-    pipe.deliver(true, &mut 1);
+    pipe.deliver(true, &mut 1, &mut Troubles::default());
     assert!(pipe.ending_arrives());
     assert!(!pipe.ending_arrives(), "it is told once");
     assert_eq!(pipe.read(CLIENT, 9), received(b"a", true));
     assert_eq!(pipe.read(CLIENT, 9), Event::Ended(CLIENT));
-    assert_eq!(pipe.write(b"x", (1, 1), &mut 1), None, "nobody is there");
+    assert_eq!(pipe.write(b"x", (1, 1), &mut 1, &mut Troubles::default()), None, "nobody is there");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_half_closed_one_still_hears() {
     let mut pipe = pipe(Manners::PLAIN);
     pipe.part(Parting::HalfClose);
     assert!(pipe.ending_arrives());
-    assert_eq!(pipe.write(b"x", (7, 9), &mut 1), Some(1));
+    assert_eq!(pipe.write(b"x", (7, 9), &mut 1, &mut Troubles::default()), Some(1));
     assert_eq!(pipe.hear(), [Chunk { turn: 7, at_ms: 9, bytes: b"x".to_vec() }]);
 }
 
@@ -62,7 +62,7 @@ fn a_half_closed_one_still_hears() {
 fn of_one_that_was_reset_nothing_is_left() {
     let mut pipe = pipe(Manners::PLAIN);
     pipe.send(b"a");
-    pipe.deliver(true, &mut 1);
+    pipe.deliver(true, &mut 1, &mut Troubles::default());
     pipe.send(b"b");
     pipe.part(Parting::Reset);
     assert!(!pipe.has_under_way());
@@ -75,10 +75,10 @@ fn who_does_not_read_is_written_to_until_the_window_is_full() {
     assert!(!pipe.set_reading(false));
     assert!(!pipe.has_unread());
     let long = [b'x'; WINDOW_BYTES + 1];
-    assert_eq!(pipe.write(&long, (1, 1), &mut 1), Some(WINDOW_BYTES));
+    assert_eq!(pipe.write(&long, (1, 1), &mut 1, &mut Troubles::default()), Some(WINDOW_BYTES));
     assert!(pipe.has_unread());
     assert!(!pipe.takes());
-    assert_eq!(pipe.write(b"x", (1, 1), &mut 1), Some(0));
+    assert_eq!(pipe.write(b"x", (1, 1), &mut 1, &mut Troubles::default()), Some(0));
     assert_eq!(pipe.hear(), []);
     assert!(pipe.set_reading(true), "the server can write again");
     assert!(!pipe.set_reading(true), "it could before");
@@ -93,5 +93,5 @@ fn a_server_that_is_gone_receives_nothing() {
     pipe.cut_off();
     assert!(pipe.is_closed() && !pipe.is_known() && !pipe.has_under_way());
     pipe.send(b"b");
-    assert!(!pipe.deliver(true, &mut 1));
+    assert!(!pipe.deliver(true, &mut 1, &mut Troubles::default()));
 }
