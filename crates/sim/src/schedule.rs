@@ -95,8 +95,8 @@ pub(crate) struct Schedule {
     draining: bool,
     /// Whether it is about to stop.
     stopping: bool,
-    /// Whether the wall clock was set, and the log may not tell so yet.
-    clock_untold: bool,
+    /// When the wall clock was set, and how often the server had come to rest by then, if the log may not tell so yet.
+    clock_untold: Option<(u64, u64)>,
     /// When the server last stood still.
     stalled_until_ms: u64,
     /// When the disk last refused something.
@@ -161,7 +161,7 @@ impl Schedule {
             steps,
             draining: false,
             stopping: false,
-            clock_untold: false,
+            clock_untold: None,
             stalled_until_ms: 0,
             room_wanted_ms: None,
         }
@@ -230,11 +230,19 @@ impl Schedule {
     fn time_passes(&mut self, ms: u64) -> Result<(), Wrong> {
         self.world.pass(ms)?;
         self.all_hear()?;
-        // The log tells of a clock that was set, if there is room to.
-        self.clock_untold &= self.faults.full || !self.world.is_running();
+        self.clock_untold = self.clock_untold.filter(|&(set_ms, rests)| !self.is_clock_told(set_ms, rests));
         self.check_at_rest()
     }
+
+    /// Whether the log tells that the clock was set then: if there is room to, and when the server has seen it.
+    fn is_clock_told(&self, set_ms: u64, rests: u64) -> bool {
+        let is_seen = self.world.rests() > rests || self.world.elapsed_ms() > set_ms + CLOCK_SEEN_MS;
+        is_seen && !self.faults.full && self.world.is_running()
+    }
 }
+
+/// A server that sleeps looks at the clock once in so long, if anything is to fall due.
+const CLOCK_SEEN_MS: u64 = 600_000;
 
 /// What is listened to: every protocol with jobs, and the one port for all last.
 fn config(seed: u64, told: &ListenerOptions) -> Config {

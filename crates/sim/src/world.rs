@@ -68,6 +68,10 @@ pub struct World {
     digest: Digest,
     seen: Seen,
     troubles: Troubles,
+    /// When the server wants to be woken if nothing happens.
+    wakes_ms: Option<u64>,
+    /// How often it came to rest.
+    rests: u64,
     /// What the log was given and said in this life, if anyone wants to know.
     pub notes: Option<Rc<RefCell<Notes>>>,
     /// What has happened, line by line, if anyone wants to know.
@@ -94,6 +98,8 @@ impl World {
             digest: Digest::default(),
             seen: Seen::default(),
             troubles: Troubles::default(),
+            wakes_ms: None,
+            rests: 0,
             notes: None,
             trace: None,
         }
@@ -129,6 +135,7 @@ impl World {
         let broker = Broker::begin(self.setup.config.clone(), late, self.clock).map_err(|error| error.to_string())?;
         self.server = Some(Box::new(broker));
         (self.failure, self.listening) = (None, true);
+        self.wakes_ms = Some(self.elapsed_ms);
         Ok(())
     }
 
@@ -172,6 +179,12 @@ impl World {
     #[must_use]
     pub fn turns(&self) -> u64 {
         self.turns
+    }
+
+    /// How often the server came to rest: all that it had decided then was as durable as it will ever be.
+    #[must_use]
+    pub fn rests(&self) -> u64 {
+        self.rests
     }
 
     /// How much time has passed, whatever clocks say.
@@ -265,7 +278,10 @@ impl World {
     /// One turn, before which some of what is under way may arrive. False if there is nothing to do now.
     pub fn turn(&mut self) -> bool {
         self.deliver(false);
-        self.turn_now().0
+        let (busy, sleep) = self.turn_now();
+        let wakes_ms = sleep.map(|ms| self.elapsed_ms.saturating_add(ms));
+        self.wakes_ms = if busy { Some(self.elapsed_ms) } else { wakes_ms };
+        busy
     }
 
     /// Turns until all that is under way has arrived and there is nothing to do now. Says for how long.
@@ -276,26 +292,33 @@ impl World {
         for _ in 0..TURNS_MAX {
             self.deliver(true);
             if let (false, sleep) = self.turn_now() {
+                self.wakes_ms = sleep.map(|ms| self.elapsed_ms.saturating_add(ms));
+                self.rests += 1;
                 return Ok(sleep);
             }
         }
         Err(format!("the server is not at rest after {TURNS_MAX} turns"))
     }
 
-    /// Time passes; what falls due is done at its time.
+    /// Time passes; what falls due is done at its time. The server wakes up when something arrives, or when it wanted to be
+    /// woken, and not because someone looks.
     ///
     /// # Errors
     /// If the server never rests, or wakes up all the time.
     pub fn pass(&mut self, ms: u64) -> Result<(), Wrong> {
-        let mut left_ms = ms;
+        let end_ms = self.elapsed_ms.saturating_add(ms);
         for _ in 0..WAKES_MAX + ms / WAKE_MS_MIN {
-            let step = self.rest()?.unwrap_or(left_ms).min(left_ms);
-            self.leap(step);
-            left_ms -= step;
-            if left_ms == 0 {
-                return self.rest().map(|_| ());
+            self.deliver(true);
+            if !self.events.is_empty() || self.wakes_ms.is_some_and(|wakes_ms| wakes_ms <= self.elapsed_ms) {
+                self.rest()?;
             }
+            let until_ms = self.wakes_ms.map_or(end_ms, |wakes_ms| wakes_ms.min(end_ms));
+            if until_ms <= self.elapsed_ms {
+                return Ok(());
+            }
+            self.leap(until_ms - self.elapsed_ms);
         }
+        let left_ms = end_ms - self.elapsed_ms;
         Err(format!("the server wakes up all the time: {left_ms} of {ms} ms were left"))
     }
 

@@ -3,7 +3,7 @@
 use jobyard_broker::Event;
 use jobyard_log::SyncMode;
 
-use super::Schedule;
+use super::{CLOCK_SEEN_MS, Schedule};
 use super::person::Person;
 use crate::clients::Ask;
 use crate::disk::{Crash, Fault};
@@ -105,7 +105,7 @@ impl Schedule {
             6 if disk => return self.disk_fails(),
             7 if full => return self.disk_fills_up(),
             8 if stops => return self.stop(),
-            9 if clocks => self.clock_is_set(),
+            9 if clocks => return self.clock_is_set(),
             10 if clocks => self.stall(),
             _ => self.invite(),
         }
@@ -146,7 +146,7 @@ impl Schedule {
             let ms = self.below(20_000) as u64;
             self.world.leap(ms);
         }
-        if crash != Crash::Kill && self.clock_untold {
+        if crash != Crash::Kill && self.clock_untold.is_some() {
             self.ledger.time_lost(self.world.elapsed_ms());
         }
         self.come_back()
@@ -372,7 +372,7 @@ impl Schedule {
         self.count("fault stall", 1);
     }
 
-    fn clock_is_set(&mut self) {
+    fn clock_is_set(&mut self) -> Result<(), Wrong> {
         const HOUR_MS: i64 = 3_600_000;
         const YEARS_MS: i64 = 50 * 365 * 24 * HOUR_MS;
         let (by_ms, name) = [
@@ -382,8 +382,12 @@ impl Schedule {
             (-YEARS_MS, "fault wall clock set back by 50 years"),
         ][self.below(4)];
         self.world.clock.wall_ms = self.world.clock.wall_ms.saturating_add(by_ms);
-        self.clock_untold = true;
+        self.clock_untold = Some((self.world.elapsed_ms(), self.world.rests()));
         self.ledger.dates_lost(self.world.turns());
         self.count(name, 1);
+        if self.one_in(8) {
+            self.time_passes(CLOCK_SEEN_MS + 1_000)?;
+        }
+        Ok(())
     }
 }
