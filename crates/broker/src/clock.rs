@@ -40,7 +40,11 @@ impl EngineClock {
 fn down_ms(last: Moment, clock: Clock) -> u64 {
     let same_boot = clock.boot != 0 && clock.boot == last.boot;
     let by_boot_ms = clock.monotonic_ms.checked_sub(last.boot_ms).filter(|_| same_boot);
-    by_boot_ms.unwrap_or_else(|| u64::try_from(clock.wall_ms.saturating_sub(last.wall_ms)).unwrap_or(0))
+    let by_wall_ms = clock.wall_ms.saturating_sub(last.wall_ms);
+    if crate::broken("broker-time-from-clock-set-back") {
+        return by_boot_ms.unwrap_or(by_wall_ms.unsigned_abs());
+    }
+    by_boot_ms.unwrap_or_else(|| u64::try_from(by_wall_ms).unwrap_or(0))
 }
 
 /// A small generator whose every seed is good (Steele, Lea and Flood, 2014).

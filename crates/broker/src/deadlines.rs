@@ -32,7 +32,8 @@ impl Looks {
         if crate::broken("broker-deadlines-first") {
             return self.0[0];
         }
-        self.0[if unread { 2 } else { 1 }]
+        let known = if crate::broken("broker-deadlines-before-looking") { 0 } else { 1 };
+        self.0[if unread { 2 } else { known }]
     }
 }
 

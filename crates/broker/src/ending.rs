@@ -60,7 +60,7 @@ impl<L: Log> Broker<L> {
     fn part(&mut self, id: ClientId) {
         let Some(client) = self.clients.get_mut(id) else { return };
         if !std::mem::replace(&mut client.parted, true)
-            && self.stop == Stop::No
+            && (self.stop == Stop::No || crate::broken("broker-stop-fails-held"))
             && !crate::broken("broker-hold-outlives-client")
         {
             self.call(self.now, |engine, now, answers| engine.disconnect(now, id, answers));

@@ -346,7 +346,10 @@ impl<L: Log> Broker<L> {
     /// was to hear of never were.
     fn seal(&mut self, id: ClientId, not_before_ms: u64) {
         self.clients.change(id);
-        let position = self.commit.position(self.engine.records());
+        let mut position = self.commit.position(self.engine.records());
+        if crate::broken("broker-early-look") && self.engine.records().is_empty() {
+            position = self.commit.durable();
+        }
         let Some(client) = self.clients.get_mut(id) else { return };
         if client.link == Link::Gone {
             self.undo_unsent(id);

@@ -153,7 +153,7 @@ impl<L: Log> Broker<L> {
     pub(crate) fn start(&mut self) {
         self.started = true;
         for id in self.clients.ids() {
-            if let Some(client) = self.clients.get_mut(id) {
+            if let Some(client) = self.clients.get_mut(id).filter(|_| !crate::broken("broker-deaf-start")) {
                 client.feed();
             }
             self.clients.change(id);

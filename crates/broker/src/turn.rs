@@ -275,13 +275,15 @@ impl<L: Log> Broker<L> {
         let moments = [
             next.engine_ms,
             // As long as something is to fall due, a step of the wall clock should be noticed, and written down.
-            next.engine_ms.map(|_| now.engine_ms.saturating_add(STEP_SLEEP_MS_MAX)),
-            next.wall_ms.map(until_date),
+            next.engine_ms
+                .map(|_| now.engine_ms.saturating_add(STEP_SLEEP_MS_MAX))
+                .filter(|_| !crate::broken("broker-sleeps-past-steps")),
+            next.wall_ms.map(until_date).filter(|_| !crate::broken("broker-sleeps-past-dates")),
             self.clients.heartbeats.first().map(|(ms, _)| ms),
-            self.clients.farewells.first().map(|(ms, _)| ms),
-            self.held_back_until_ms,
+            self.clients.farewells.first().map(|(ms, _)| ms).filter(|_| !crate::broken("broker-sleeps-past-farewells")),
+            self.held_back_until_ms.filter(|_| !crate::broken("broker-sleeps-past-answers")),
             self.rest_until_ms,
-            self.tend_ms,
+            self.tend_ms.filter(|_| self.commit.log.extent().short || !crate::broken("broker-sleeps-past-syncs")),
             self.stop.until_ms(),
         ];
         match moments.into_iter().flatten().min() {

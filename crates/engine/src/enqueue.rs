@@ -72,7 +72,9 @@ impl Engine {
         let NewJob { queue, body, urgency, uuid, name, own_time, start, lifetime_ms, attempts, failures, blockers } =
             job;
         let blockers = if broken("engine-block-ignored") { Vec::new() } else { blockers };
-        let lifetime_ms = lifetime_ms.filter(|_| !broken("engine-lifetime-ignored"));
+        let late_ms = if broken("engine-lifetime-late") { 60_000 } else { 0 };
+        let lifetime_ms =
+            lifetime_ms.filter(|_| !broken("engine-lifetime-ignored")).map(|ms| ms.saturating_add(late_ms));
         let blockers = self.unfinished_blockers(blockers, previous);
         let number = self.store.next_number;
         let date = match start {

@@ -171,7 +171,7 @@ fn get(fields: &Fields<'_>, limits: &Limits) -> Result<Command, String> {
     };
     Ok(Command::Lease(Box::new(LeaseRequest {
         queues,
-        choice: Choice::Best,
+        choice: if crate::broken("protocols-best-in-order") { Choice::InOrder } else { Choice::Best },
         hold: Hold::Connection(Parting::Release),
         wait,
         creates_queues: false,

@@ -25,3 +25,11 @@ pub use codec::{Codec, Context, Farewell, Health, Next};
 pub use input::{Input, Line};
 pub use options::{Dialect, OptionError, Options, parse_duration_ms};
 pub use table::{ANY, Begins, Listener, PROTOCOLS, Protocol, find};
+
+/// Whether this is broken on purpose, for a test that must notice it.
+#[cfg(not(feature = "breakages"))]
+pub(crate) const fn broken(_what: &str) -> bool {
+    false
+}
+#[cfg(feature = "breakages")]
+pub(crate) use jobyard_breakage::broken;

@@ -6,6 +6,8 @@ mod masenko;
 mod takeanumber;
 mod workq;
 
+use jobyard_engine::Choice;
+
 /// A job, as the one who put it counts.
 pub type Entry = usize;
 
@@ -160,6 +162,8 @@ pub enum Heard {
         id: String,
         /// Its body.
         body: Vec<u8>,
+        /// How often it has failed, if the protocol tells.
+        failures: Option<usize>,
     },
     /// There is no job, or none came in time.
     Nothing,
@@ -171,8 +175,13 @@ pub enum Heard {
     Count(Counts),
     /// What has become of a job.
     Job(Fate),
-    /// A result came: whether all went well.
-    Result(bool),
+    /// A result came.
+    Result {
+        /// Whether all went well.
+        success: bool,
+        /// Whether there is more to it than that.
+        says: bool,
+    },
     /// These are in a queue, by their bodies.
     List(Vec<Vec<u8>>),
 }
@@ -208,6 +217,8 @@ pub struct Speaker {
     pub holds_by_connection: bool,
     /// Whether a job is completed by removing it, so that nothing is kept of it.
     pub removes_what_is_done: bool,
+    /// How a job is chosen among several queues.
+    pub choice: Choice,
     /// Whether one that is silent for too long is cut off.
     pub heartbeat: bool,
     /// For how long a lease lasts, in milliseconds, if the job does not say; nothing: until it is ended.

@@ -38,6 +38,8 @@ pub struct Job {
     pub refused: bool,
     /// How much was asked that may have ended it: all but what was refused.
     ends: usize,
+    /// Whether anyone asked to complete it with a result, and without one.
+    completed: [bool; 2],
     /// When it was said to be done or removed, and whether a result may be left of it.
     pub ended: Option<(When, bool)>,
     /// How much was asked that may have made it fail.
@@ -51,6 +53,8 @@ pub struct Job {
     pub was_taken: bool,
     /// Whether someone may have been given it without hearing of it.
     pub may_be_taken: bool,
+    /// Whether such a one may have vanished with it, and that may count as a failure.
+    may_have_parted: bool,
     /// When whoever may have been given it so has it no more for certain.
     unheard_over_ms: u64,
     /// What was asked that may end whatever lease there is, and not answered.
@@ -108,6 +112,8 @@ struct Lease {
     over_ms: Option<u64>,
     /// Whether it may have ended.
     may_be_over: bool,
+    /// Whether its end may count as a failure, by the job's rules: its connection may have ended.
+    may_have_parted: bool,
 }
 
 impl Job {
@@ -141,7 +147,9 @@ impl Job {
 
     /// Whether it may be gone by then although nobody asked for it.
     fn is_mortal(&self, at_ms: u64) -> bool {
-        self.put.lifetime_s.is_some() && self.expires_ms() <= at_ms || self.may_fail() || self.put.runs
+        self.put.lifetime_s.is_some() && self.expires_ms() <= at_ms
+            || self.put.failures.is_some() && self.may_have_failed()
+            || self.put.runs
     }
 
     /// Before this its lifetime is not over.
@@ -162,17 +170,29 @@ impl Job {
         [length_ms, speaker.lease_ms_max].into_iter().flatten().min()
     }
 
-    /// Whether it may have failed so often that it is gone: someone must have had it, and once more in its dead queue, if
-    /// it has one.
-    fn may_fail(&self) -> bool {
-        let takes_min = 1 + usize::from(self.put.dead_queue.is_some());
-        self.put.failures.is_some() && (self.may_be_taken || self.leases.len() >= takes_min)
+    /// How often it may have failed at the most, if anyone can tell: whoever vanishes with a job of masenko or takeanumber may
+    /// have made it fail.
+    #[must_use]
+    pub fn failures_most(&self) -> Option<usize> {
+        if !matches!(self.protocol, "masenko" | "takeanumber") {
+            return Some(self.fails);
+        }
+        let parted = self.leases.iter().filter(|lease| lease.may_have_parted).count();
+        (!self.may_have_parted).then_some(self.fails + parted)
     }
 
-    /// Whether it may have failed for the last time, for those who wait for it: then it is gone, or in its dead queue.
-    fn may_have_failed(&self) -> bool {
-        let is_dead = self.put.failures.is_some() && (self.may_be_taken || !self.leases.is_empty());
-        is_dead || self.fails > 0 && self.fails_at_once()
+    /// How often it must have failed for one who asked then: in its dead queue that begins anew.
+    #[must_use]
+    pub fn failures_least(&self, asked: When) -> usize {
+        let is_known = self.put.dead_queue.is_none() && self.failed.is_none_or(|(_, told)| told.turn < asked.turn);
+        if is_known { self.failures as usize } else { 0 }
+    }
+
+    /// Whether it may have failed for the last time: then it is gone, or in its dead queue.
+    #[must_use]
+    pub fn may_have_failed(&self) -> bool {
+        let is_too_often = |most: usize| self.failures_max().is_some_and(|allowed| most > allowed as usize);
+        self.failures_max().is_some() && self.failures_most().is_none_or(is_too_often)
     }
 
     /// Someone asks for something that may end its lease.
@@ -232,10 +252,14 @@ impl Ledger {
         self.blockers(entry).into_iter().any(fails)
     }
 
-    /// Whether a job may be done, or have failed for the last time: someone asked for that, or what blocks it has failed.
+    /// Whether a job may be done, or have failed for the last time, with a result that says something or not: someone asked
+    /// for that, or what blocks it has failed.
     #[must_use]
-    pub fn may_have_result(&self, entry: Entry, success: bool) -> bool {
+    pub fn may_have_result(&self, entry: Entry, success: bool, says: bool) -> bool {
         let job = &self.jobs[entry];
+        if success && !job.completed[usize::from(says)] {
+            return false;
+        }
         if !success {
             return job.may_have_failed() || self.may_fail_with_others(entry, u64::MAX);
         }
@@ -260,6 +284,7 @@ impl Ledger {
             put_told: None,
             refused: false,
             ends: 0,
+            completed: [false; 2],
             ended: None,
             fails: 0,
             failures: 0,
@@ -267,6 +292,7 @@ impl Ledger {
             leases: Vec::new(),
             was_taken: false,
             may_be_taken: false,
+            may_have_parted: false,
             unheard_over_ms: 0,
             disturbing: 0,
             disturbed: None,
@@ -299,6 +325,12 @@ impl Ledger {
     pub fn end_asked(&mut self, entry: Entry) {
         self.jobs[entry].ends += 1;
         self.jobs[entry].disturb();
+    }
+
+    /// Someone asks to have a job completed, with a result or without.
+    pub fn complete_asked(&mut self, entry: Entry, with_result: bool) {
+        self.jobs[entry].completed[usize::from(with_result)] = true;
+        self.end_asked(entry);
     }
 
     /// It was refused: that did not end the job.
@@ -413,6 +445,7 @@ impl Ledger {
             may_be_over: gone && speaker.holds_by_connection
                 || job.disturbing > 0
                 || job.disturbed.is_some_and(|turn| turn >= asked.turn),
+            may_have_parted: gone && speaker.heartbeat,
         };
         self.check_taken(entry, &lease, asked)?;
         self.count_checked(entry, &lease, asked);
@@ -461,6 +494,7 @@ impl Ledger {
     pub fn take_lost(&mut self, queues: &[&str], speaker: &Speaker, at_ms: u64) {
         for job in self.jobs.iter_mut().filter(|job| queues.iter().any(|queue| job.put.may_be_in(queue))) {
             job.may_be_taken = true;
+            job.may_have_parted |= speaker.heartbeat;
             let over_ms = match job.lease_ms(speaker) {
                 // It rests, nobody knows for how long: less than a day.
                 _ if speaker.heartbeat => at_ms + DAY_MS,
@@ -477,6 +511,7 @@ impl Ledger {
     pub fn client_gone(&mut self, client: ClientId, at_ms: u64) {
         for lease in self.leases_of(client) {
             lease.may_be_over = true;
+            lease.may_have_parted |= lease.rests;
             let rested_ms = if lease.rests { at_ms + 2 * SECOND_MS } else { 0 };
             lease.over_ms = lease.over_ms.map(|over_ms| over_ms.max(rested_ms));
         }

@@ -84,7 +84,8 @@ fn push(text: &str, limits: &Limits) -> Result<(NewJob, Vec<i64>), String> {
 fn failure_rule(retry: u8, deadqueue: &str) -> FailureRule {
     let used_up =
         if deadqueue.is_empty() { UsedUp::Remove } else { UsedUp::MoveTo(QueueName::new(deadqueue.as_bytes())) };
-    FailureRule { allowed: Some(u64::from(retry)), backoff: Backoff::Quartic, used_up, parting_counts: true }
+    let allowed = u64::from(retry).saturating_sub(crate::broken("protocols-retries-short").into());
+    FailureRule { allowed: Some(allowed), backoff: Backoff::Quartic, used_up, parting_counts: true }
 }
 
 /// The raw text of the named fields. `null` is an object without any.

@@ -1,11 +1,12 @@
 //! goqueue, as a client speaks it.
 
-use super::{Answer, Ask, Counts, DEFAULT_LEASE_MS, FOR_EVER_MS, Heard, Said, Speaker, text, unexpected};
+use super::{Answer, Ask, Choice, Counts, DEFAULT_LEASE_MS, FOR_EVER_MS, Heard, Said, Speaker, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "goqueue",
     holds_by_connection: false,
     removes_what_is_done: true,
+    choice: Choice::Best,
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     lease_ms_max: None,
@@ -79,5 +80,5 @@ fn reserved(rest: &[u8]) -> Option<(usize, Heard)> {
     let (len, rest) = rest.split_first_chunk()?;
     let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
     let body = rest.get(..len)?.to_vec();
-    Some((8 + 8 + 9 + 4 + len, Heard::Took { id: u64::from_le_bytes(*id).to_string(), body }))
+    Some((8 + 8 + 9 + 4 + len, Heard::Took { id: u64::from_le_bytes(*id).to_string(), body, failures: None }))
 }

@@ -1,11 +1,14 @@
 //! Job Centre, as a client speaks it.
 
-use super::{Answer, Ask, FOR_EVER_MS, Heard, Said, Speaker, line, number_after, object_after, text, unexpected};
+use super::{
+    Answer, Ask, Choice, FOR_EVER_MS, Heard, Said, Speaker, line, number_after, object_after, text, unexpected,
+};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "jobcentre",
     holds_by_connection: true,
     removes_what_is_done: true,
+    choice: Choice::Best,
     heartbeat: false,
     lease_ms: None,
     lease_ms_max: None,
@@ -68,7 +71,7 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         match (ask, id, object_after(&words, "\"job\":")) {
             (Ask::Put(_), Some(id), None) => Heard::Put(vec![id]),
             (Ask::Take { .. }, Some(id), Some(body)) => {
-                Heard::Took { id: id.to_string(), body: body.as_bytes().to_vec() }
+                Heard::Took { id: id.to_string(), body: body.as_bytes().to_vec(), failures: None }
             }
             (Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_), None, None) if words == "{\"status\":\"ok\"}" => {
                 Heard::Done

@@ -1,7 +1,7 @@
 //! masenko, as a client speaks it.
 
 use super::{
-    Answer, Ask, Counts, FOR_EVER_MS, Heard, Put, Said, Speaker, date, line, number_after, object_after, text,
+    Answer, Ask, Choice, Counts, FOR_EVER_MS, Heard, Put, Said, Speaker, date, line, number_after, object_after, text,
     unexpected,
 };
 
@@ -9,6 +9,7 @@ pub const SPEAKER: Speaker = Speaker {
     protocol: "masenko",
     holds_by_connection: true,
     removes_what_is_done: false,
+    choice: Choice::InOrder,
     heartbeat: true,
     lease_ms: None,
     lease_ms_max: None,
@@ -99,7 +100,13 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
             Ask::Take { .. } => {
                 let id = number_after(&words, "OK {\"id\":");
                 let body = object_after(&words, "\"payload\":");
-                id.zip(body).map(|(id, body)| Heard::Took { id: id.to_string(), body: body.as_bytes().to_vec() })
+                // None is not said, and no body says it.
+                let failures = number_after(&words, "\"failures\":").unwrap_or(0).try_into().ok();
+                id.zip(body).map(|(id, body)| Heard::Took {
+                    id: id.to_string(),
+                    body: body.as_bytes().to_vec(),
+                    failures,
+                })
             }
             Ask::Complete(_) | Ask::Fail(_) | Ask::Leave { .. } => (words == "OK {}").then_some(Heard::Done),
             Ask::Greet => (words == "PONG {}").then_some(Heard::Done),

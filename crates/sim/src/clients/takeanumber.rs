@@ -1,11 +1,12 @@
 //! takeanumber, as a client speaks it: in lines, or in arrays as those of Redis do.
 
-use super::{Answer, Ask, Counts, Heard, Said, Speaker, TAKEANUMBER_LEASE_MS, line, text, unexpected};
+use super::{Answer, Ask, Choice, Counts, Heard, Said, Speaker, TAKEANUMBER_LEASE_MS, line, text, unexpected};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "takeanumber",
     holds_by_connection: false,
     removes_what_is_done: false,
+    choice: Choice::Best,
     heartbeat: false,
     lease_ms: None,
     lease_ms_max: None,
@@ -104,7 +105,7 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         },
         (Some((b'+', b"OK")), Ask::Complete(_) | Ask::Fail(_) | Ask::Leave { .. }) => Heard::Done,
         (Some((b'+', job)), Ask::Take { .. }) if job.len() > 37 => {
-            Heard::Took { id: text(&job[..36]), body: job[37..].to_vec() }
+            Heard::Took { id: text(&job[..36]), body: job[37..].to_vec(), failures: None }
         }
         _ => return unexpected(line),
     };

@@ -1,7 +1,7 @@
 //! workq, as a client speaks it.
 
 use super::{
-    Answer, Ask, Counts, DAY_MS, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line, text,
+    Answer, Ask, Choice, Counts, DAY_MS, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line, text,
     unexpected, uuid_of_entry,
 };
 
@@ -9,6 +9,7 @@ pub const SPEAKER: Speaker = Speaker {
     protocol: "workq",
     holds_by_connection: false,
     removes_what_is_done: false,
+    choice: Choice::Random,
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     lease_ms_max: None,
@@ -132,7 +133,8 @@ fn result(uuid: &str, rest: &[u8], used: usize) -> Answer {
     if id != uuid || !result.is_empty() && result != said.as_bytes() {
         return unexpected(rest);
     }
-    Ok(Some((used + len + size + 2, Heard::Result(success == "1"))))
+    let heard = Heard::Result { success: success == "1", says: !result.is_empty() };
+    Ok(Some((used + len + size + 2, heard)))
 }
 
 /// `<id> <name> <size>`, and the body.
@@ -143,7 +145,7 @@ fn taken(rest: &[u8]) -> Option<(usize, Heard)> {
     let size: usize = words.last()?.parse().ok()?;
     let body = rest.get(len..len + size)?.to_vec();
     rest.get(len + size + 1)?;
-    Some((len + size + 2, Heard::Took { id: words[0].to_owned(), body }))
+    Some((len + size + 2, Heard::Took { id: words[0].to_owned(), body, failures: None }))
 }
 
 /// So many lines, and what they take.

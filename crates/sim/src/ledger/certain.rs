@@ -68,10 +68,10 @@ impl Ledger {
             && self.must_be_there(entry, at_ms)
     }
 
-    /// A job that should have been given instead of this one, which someone asked for in that turn or later and has just been
+    /// A job of this queue that should have been given instead of this one, which someone asked for in that turn or later and has just been
     /// given: it is more urgent, or as urgent and was there before, and nobody had it all the time.
     #[must_use]
-    pub fn overtaken_by(&self, entry: Entry, asked_turn: u64, at_ms: u64) -> Option<Entry> {
+    pub fn overtaken_by(&self, entry: Entry, queue: &str, asked_turn: u64, at_ms: u64) -> Option<Entry> {
         let job = &self.jobs[entry];
         if job.put.runs || job.put.dead_queue.is_some() {
             return None;
@@ -80,7 +80,7 @@ impl Ledger {
         let has_place = |entry: Entry| self.jobs[entry].put.delay_s.is_none() && self.blockers(entry).is_empty();
         let is_first = job.leases.len() == 1 && !job.may_be_taken && job.fails == 0 && has_place(entry);
         let before = |other: &Job| other.put_told.is_some_and(|told| told.turn < job.asked.turn);
-        self.all_ready(job.put.queue, asked_turn, at_ms, Kept::Never).find(|&other| {
+        self.all_ready(queue, asked_turn, at_ms, Kept::Never).find(|&other| {
             let (rival, is_placed) = (&self.jobs[other], is_first && has_place(other));
             let (urgency, rivals) = (job.urgency(), rival.urgency());
             rivals > urgency || rivals == urgency && is_placed && before(rival)

@@ -283,22 +283,30 @@ fn a_job_is_there_as_long_as_it_lives() {
 }
 
 #[test]
-fn a_job_that_may_fail_must_be_there_until_someone_had_it() {
+fn a_job_that_may_fail_must_be_there_until_it_may_have_failed_too_often() {
     let put = Put { failures: Some(1), ..plain(0) };
     let mut ledger = ledger_of("masenko", [put.clone()]);
     assert!(ledger.must_be_there(0, 0));
-    ledger.take_lost(&["b"], speaker("workq", false), 0);
+    ledger.take_lost(&["b"], speaker("masenko", false), 0);
     assert!(ledger.must_be_there(0, 0), "it is not in that queue");
     ledger.take_lost(&["a"], speaker("workq", false), 0);
-    assert!(!ledger.must_be_there(0, 0), "someone may have had it");
+    assert!(ledger.must_be_there(0, 0), "who vanishes with it does not make it fail");
+    ledger.take_lost(&["a"], speaker("masenko", false), 0);
+    assert!(!ledger.must_be_there(0, 0), "nobody knows how often someone may have had it");
 
-    // In its dead queue, someone must have it once more.
-    let mut ledger = ledger_of("masenko", [Put { dead_queue: Some("d"), ..put }]);
+    let mut ledger = ledger_of("masenko", [put.clone()]);
     holds(&mut ledger, A, "masenko", 2);
-    assert!(ledger.must_be_there(0, 0));
     ledger.client_gone(A, 2_000);
-    holds(&mut ledger, B, "masenko", 3);
+    assert_eq!(ledger.jobs[0].failures_most(), Some(1));
+    assert!(ledger.must_be_there(0, 0), "it may fail once");
+    ledger.fail_asked(0);
+    assert_eq!(ledger.jobs[0].failures_most(), Some(2));
     assert!(!ledger.must_be_there(0, 0));
+
+    let mut ledger = ledger_of("workq", [put]);
+    holds(&mut ledger, A, "masenko", 2);
+    ledger.client_gone(A, 2_000);
+    assert_eq!(ledger.jobs[0].failures_most(), Some(0), "who vanishes with workq's puts it back");
 }
 
 #[test]
@@ -437,7 +445,7 @@ fn the_more_urgent_comes_first_and_of_equals_the_one_that_was_there_before() {
             ledger.put_told(&[put.entry], &[put.entry as u64], at(2 * turn + 1)).expect("numbers differ");
         }
         take(&mut ledger, entry, A, protocol, 10).expect("nobody else has it");
-        ledger.overtaken_by(entry, 10, 10_000)
+        ledger.overtaken_by(entry, ledger.jobs[entry].put.queue, 10, 10_000)
     };
     assert_eq!(given([urgent(0, 1), urgent(1, 2)], 0, "workq"), Some(1));
     assert_eq!(given([urgent(0, 1), urgent(1, 2)], 1, "workq"), None);
@@ -487,11 +495,11 @@ fn what_is_listed_as_delayed_has_a_reason_and_what_is_ready_has_none() {
 #[test]
 fn a_result_needs_someone_who_gave_it() {
     let mut ledger = one("workq");
-    assert!(!ledger.may_have_result(0, true), "nobody had it");
+    assert!(!ledger.may_have_result(0, true, true), "nobody had it");
     holds(&mut ledger, A, "workq", 2);
-    assert!(!ledger.may_have_result(0, true), "nobody completed it");
-    ledger.end_asked(0);
-    assert!(ledger.may_have_result(0, true));
+    assert!(!ledger.may_have_result(0, true, true), "nobody completed it");
+    ledger.complete_asked(0, true);
+    assert!(ledger.may_have_result(0, true, true) && !ledger.may_have_result(0, true, false));
     assert_eq!(ledger.jobs[0].must_have_result(), None, "nobody was told");
     ledger.ended(0, true, at(3));
     assert_eq!(ledger.jobs[0].must_have_result(), Some(true));

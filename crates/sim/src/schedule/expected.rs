@@ -194,6 +194,8 @@ pub const RECORDS: &[&str] = &[
     "audit: a result is there",
     "checked: a job came in its order",
     "checked: a list can be right",
+    "checked: a queue came in its order",
+    "checked: a job has failed as often as is said",
     "checked: nobody was passed over",
     "checked: someone gave that result",
     "checked: full memory",

@@ -3,8 +3,8 @@
 use jobyard_broker::Event;
 use jobyard_log::SyncMode;
 
-use super::{CLOCK_SEEN_MS, Schedule};
 use super::person::Person;
+use super::{CLOCK_SEEN_MS, Schedule};
 use crate::clients::Ask;
 use crate::disk::{Crash, Fault};
 use crate::ledger::When;
@@ -350,8 +350,6 @@ impl Schedule {
         if let Some(failure) = self.world.failure() {
             return Err(format!("the server was told to stop, and failed: {failure}"));
         }
-        // Whether it took the end of their connections for that of their workers does not matter.
-        self.people.iter().for_each(|person| self.ledger.client_gone(person.client, self.world.elapsed_ms()));
         self.come_back()
     }
 

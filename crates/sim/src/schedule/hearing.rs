@@ -3,7 +3,7 @@
 use super::Schedule;
 use super::expected::is_right_at_all;
 use super::person::Pending;
-use crate::clients::{Ask, Heard, Held, Put, uuid_of_entry};
+use crate::clients::{Ask, Entry, Heard, Held, Put, uuid_of_entry};
 use crate::ledger::{Taker, When};
 use crate::world::{Chunk, Wrong};
 
@@ -84,7 +84,12 @@ impl Schedule {
             Ask::Put(put) => self.note_put(index, put, heard, *asked, when),
             Ask::Group { puts, completes } => self.note_group(puts, completes.as_ref(), heard, when),
             Ask::Take { queues, wait_ms } => match heard {
-                Heard::Took { id, body } => self.note_took(index, pending, id, body, queues, when),
+                Heard::Took { id, body, failures } => {
+                    let entry = self.note_took(index, pending, id, body, queues, when)?;
+                    self.check_failures(entry, *failures, pending.undecided)?;
+                    self.check_lives(entry, pending.undecided)?;
+                    self.check_order(index, entry, queues, pending.undecided, when)
+                }
                 _ => self.check_nothing(index, queues, *wait_ms, *asked, when),
             },
             Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_) | Ask::Fail(_) => {
@@ -130,8 +135,8 @@ impl Schedule {
                 }
                 Ok(())
             }
-            Heard::Result(success) => {
-                self.check_result(&uuid_of_entry(put.entry), *success)?;
+            Heard::Result { success, says } => {
+                self.check_result(&uuid_of_entry(put.entry), *success, *says)?;
                 self.ledger.ended(put.entry, false, when);
                 Ok(())
             }
@@ -160,7 +165,7 @@ impl Schedule {
         body: &[u8],
         queues: &[&'static str],
         when: When,
-    ) -> Result<(), Wrong> {
+    ) -> Result<Entry, Wrong> {
         self.forget_silent(when);
         let queue = self.ledger.jobs[self.ledger.entry_of(body)?].put.queue;
         let unclear = self.others_ask_for(index, queue);
@@ -176,13 +181,12 @@ impl Schedule {
             gone: who.gone || silent,
         };
         let entry = self.ledger.took(body, &by, pending.undecided, when)?;
-        self.check_lives(entry, pending.undecided)?;
         let put = &self.ledger.jobs[entry].put;
         let of_job = [Some(put.queue), put.dead_queue].into_iter().flatten().find(|queue| queues.contains(queue));
         let queue = of_job.expect("it comes from one of its queues");
         self.people[index].took += 1;
         self.people[index].holds.push(Held { entry, id: id.to_owned(), queue });
-        self.check_order(index, entry, pending.undecided, when)
+        Ok(entry)
     }
 
     fn note_done(&mut self, index: usize, ask: &Ask, asked: When, when: When) {
@@ -201,7 +205,7 @@ impl Schedule {
     fn note_look(&mut self, index: usize, ask: &Ask, heard: &Heard, asked: When, when: When) -> Result<(), Wrong> {
         match (ask, heard) {
             (Ask::Result { wait_ms, .. }, Heard::Nothing) => self.check_nothing(index, &[], *wait_ms, asked, when),
-            (Ask::Result { uuid, .. }, Heard::Result(success)) => self.check_result(uuid, *success),
+            (Ask::Result { uuid, .. }, Heard::Result { success, says }) => self.check_result(uuid, *success, *says),
             (Ask::List { queue, delayed, .. }, Heard::List(bodies)) => {
                 self.check_list(queue, *delayed, bodies, asked, when)
             }
@@ -222,8 +226,8 @@ fn kind_of(heard: &Heard) -> &'static str {
         Heard::Job(Some(_)) => "a job's state",
         Heard::Job(None) => "no such job",
         Heard::List(_) => "a list",
-        Heard::Result(true) => "a result",
-        Heard::Result(false) => "a failure",
+        Heard::Result { success: true, .. } => "a result",
+        Heard::Result { success: false, .. } => "a failure",
     }
 }
 

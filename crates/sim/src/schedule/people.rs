@@ -192,9 +192,10 @@ impl Schedule {
                 let entries = puts.iter().map(|put| put.entry).collect();
                 let completes = completes.as_ref().map(|held| held.entry);
                 self.ledger.groups.push(Group { entries, completes, told: false });
-                completes.into_iter().for_each(|entry| self.ledger.end_asked(entry));
+                completes.into_iter().for_each(|entry| self.ledger.complete_asked(entry, false));
             }
-            Ask::Complete(held) | Ask::Remove(held) => self.ledger.end_asked(held.entry),
+            Ask::Complete(held) => self.ledger.complete_asked(held.entry, protocol == "workq"),
+            Ask::Remove(held) => self.ledger.end_asked(held.entry),
             Ask::Fail(held) => self.ledger.fail_asked(held.entry),
             Ask::Release(held) => self.ledger.release_asked(held.entry),
             _ => {}
@@ -205,11 +206,7 @@ impl Schedule {
     pub fn lose(&mut self, person: &Person) {
         let now_ms = self.world.elapsed_ms();
         self.ledger.client_gone(person.client, now_ms);
-        for pending in &person.pending {
-            if let Ask::Take { queues, .. } = &pending.ask {
-                self.ledger.take_lost(queues, person.speaker, now_ms);
-            }
-        }
+        person.takes().for_each(|queues| self.ledger.take_lost(queues, person.speaker, now_ms));
     }
 
     /// What a client asked that may end jobs or leases was done by now, or never will be.

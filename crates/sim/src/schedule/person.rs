@@ -118,6 +118,14 @@ impl Person {
         self.pending.front()?.oldest.map(|oldest| oldest.turn)
     }
 
+    /// The queues of each job that it asked for and has not heard of.
+    pub fn takes(&self) -> impl Iterator<Item = &[&'static str]> {
+        self.pending.iter().filter_map(|pending| match &pending.ask {
+            Ask::Take { queues, .. } => Some(&queues[..]),
+            _ => None,
+        })
+    }
+
     /// The job that it has run, and for whose result it waits.
     pub fn runs(&self) -> Option<&Put> {
         match &self.pending.front()?.ask {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use jobyard_engine::Limits;
+use jobyard_engine::{Choice, Limits};
 
 use super::hearing::NO_RETRIES;
 use super::person::SLACK_MS;
@@ -150,18 +150,53 @@ impl Schedule {
         Ok(())
     }
 
-    /// Someone was given a job: none that comes before it was there all the time, if nobody else can have that one.
-    pub(super) fn check_order(&mut self, index: usize, entry: Entry, asked: When, when: When) -> Result<(), Wrong> {
-        let queue = self.ledger.jobs[entry].put.queue;
-        if self.others_ask_for(index, queue) {
-            return Ok(());
+    /// Someone who asked for these queues was given a job: none that comes before it was there all the time, if nobody else
+    /// can have that one. Job Centre gives the best of all, masenko one of the first queue that has any.
+    pub(super) fn check_order(
+        &mut self,
+        index: usize,
+        entry: Entry,
+        queues: &[&'static str],
+        asked: When,
+        when: When,
+    ) -> Result<(), Wrong> {
+        let Put { queue: own, dead_queue, .. } = self.ledger.jobs[entry].put;
+        let choice = self.people[index].speaker.choice;
+        let place = |queue| queues.iter().position(|other| *other == queue);
+        for &queue in queues {
+            // It may come from its dead queue.
+            let is_before = choice == Choice::InOrder && dead_queue.is_none() && place(queue) < place(own);
+            let is_asked = queue == own || is_before || choice == Choice::Best;
+            if !is_asked || self.others_ask_for(index, queue) {
+                continue;
+            }
+            let overtaken = if is_before {
+                self.ledger.all_ready(queue, asked.turn, when.at_ms, Kept::Never).next()
+            } else {
+                self.ledger.overtaken_by(entry, queue, asked.turn, when.at_ms)
+            };
+            if let Some(other) = overtaken {
+                let (job, rival) = (&self.ledger.jobs[entry], &self.ledger.jobs[other]);
+                return Err(format!("job {entry} was given before job {other}: {job:?}, and {rival:?}"));
+            }
+            let is_rival = self.ledger.all_ready(queue, asked.turn, when.at_ms, Kept::Never).next().is_some();
+            let name =
+                if queue == own { "checked: a job came in its order" } else { "checked: a queue came in its order" };
+            self.count(name, u64::from(is_rival));
         }
-        if let Some(other) = self.ledger.overtaken_by(entry, asked.turn, when.at_ms) {
-            let (job, rival) = (&self.ledger.jobs[entry], &self.ledger.jobs[other]);
-            return Err(format!("job {entry} was given before job {other}: {job:?}, and {rival:?}"));
+        Ok(())
+    }
+
+    /// Someone who had asked then was given a job, and told how often it has failed: as often as was said so, and not more
+    /// often than may be.
+    pub(super) fn check_failures(&mut self, entry: Entry, said: Option<usize>, asked: When) -> Result<(), Wrong> {
+        let Some(said) = said else { return Ok(()) };
+        let job = &self.ledger.jobs[entry];
+        let least = job.failures_least(asked);
+        if said < least || job.failures_most().is_some_and(|most| said > most) {
+            return Err(format!("job {entry} is said to have failed {said} times: {job:?}"));
         }
-        let is_rival = self.ledger.all_ready(queue, asked.turn, when.at_ms, Kept::Never).next().is_some();
-        self.count("checked: a job came in its order", u64::from(is_rival));
+        self.count("checked: a job has failed as often as is said", u64::from(said > 0));
         Ok(())
     }
 
@@ -192,11 +227,11 @@ impl Schedule {
     }
 
     /// Someone was told the result of a job.
-    pub(super) fn check_result(&mut self, uuid: &str, success: bool) -> Result<(), Wrong> {
+    pub(super) fn check_result(&mut self, uuid: &str, success: bool, says: bool) -> Result<(), Wrong> {
         let entry = self.ledger.entry_of_uuid(uuid);
-        if entry.is_none_or(|entry| !self.ledger.may_have_result(entry, success)) {
+        if entry.is_none_or(|entry| !self.ledger.may_have_result(entry, success, says)) {
             let job = entry.map(|entry| &self.ledger.jobs[entry]);
-            return Err(format!("{uuid} has a result ({success}), and nobody gave it: {job:?}"));
+            return Err(format!("{uuid} has a result ({success}, {says}), and nobody gave it: {job:?}"));
         }
         self.count("checked: someone gave that result", 1);
         Ok(())
@@ -359,7 +394,7 @@ impl Schedule {
             (["acquired at once", "You are working on"], may_hold_no_more),
         ];
         let want = wants.iter().find(|(texts, _)| texts.iter().any(|text| words.contains(text)));
-        let may_fail = |held: &Held| self.ledger.jobs[held.entry].failures_max().is_some();
+        let may_fail = |held: &Held| self.ledger.jobs[held.entry].may_have_failed();
         let own_rule = matches!(ask, Ask::Fail(held) if words.contains(NO_RETRIES) && may_fail(held));
         match want {
             Some((_, false)) => Err(format!("{who:?} asked {ask:?}, and was told without a reason: {words}")),
@@ -371,11 +406,14 @@ impl Schedule {
         }
     }
 
-    /// Those who have been silent for too long may have lost what they had, whether or not they have heard so.
+    /// Those who have been silent for too long, or say no more, may have lost what they had, and what they were given and have
+    /// not read.
     pub(super) fn forget_silent(&mut self, when: When) {
+        let now_ms = self.world.elapsed_ms();
         for person in self.people.iter().filter(|person| person.speaker.heartbeat) {
-            if person.was_silent(self.told.heartbeat_ms, when) {
-                self.ledger.client_gone(person.client, self.world.elapsed_ms());
+            if person.gone || person.was_silent(self.told.heartbeat_ms, when) {
+                self.ledger.client_gone(person.client, now_ms);
+                person.takes().for_each(|queues| self.ledger.take_lost(queues, person.speaker, now_ms));
             }
         }
     }
