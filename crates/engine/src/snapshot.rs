@@ -256,12 +256,12 @@ impl Engine {
 
     /// Checks those who wait. How many of them have a deadline.
     fn check_waiting(&self) -> usize {
-        let mut deadlines = 0;
-        let mut places = 0;
+        let (mut deadlines, mut places, mut memory_bytes) = (0, 0, 0);
         for (client, waiter) in self.waiting.in_order() {
             let timer = Timer::WaitEnd(waiter.ticket);
             assert!(self.store.timers.contains(waiter.until_ms, timer), "the end of {client:?}'s wait");
             deadlines += usize::from(waiter.until_ms != crate::NEVER_MS);
+            memory_bytes += waiter.want.memory_bytes();
             match &waiter.want {
                 Want::Lease(want) => {
                     for &queue in &want.queues {
@@ -278,6 +278,7 @@ impl Engine {
         }
         let lines: usize = self.store.queues.all().map(|queue| queue.waiting.len()).sum();
         assert_eq!(lines, places, "places in line");
+        assert_eq!(self.waiting.memory_bytes(), memory_bytes, "memory of those who wait");
         deadlines
     }
 }

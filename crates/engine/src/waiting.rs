@@ -121,7 +121,7 @@ impl Waiting {
 }
 
 impl Want {
-    fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         // An entry in a queue's line, or in a table.
         const ENTRY: usize = 48;
         let places = match self {

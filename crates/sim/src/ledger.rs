@@ -225,6 +225,8 @@ pub struct Ledger {
     numbers: BTreeSet<u64>,
     /// What time means is not known for leases, since then.
     time_lost_ms: Option<u64>,
+    /// What began before may end later than it should.
+    time_stood_ms: Option<u64>,
     /// What dates mean is not known.
     dates_lost_turn: Option<u64>,
 }
@@ -549,6 +551,12 @@ impl Ledger {
         timed.for_each(|lease| lease.may_be_over = true);
     }
 
+    /// Less time has passed than has: the wall clock was set back, and the machine booted. Nothing ends before its time; but it
+    /// may end later.
+    pub fn time_stood(&mut self, at_ms: u64) {
+        self.time_stood_ms = Some(at_ms);
+    }
+
     /// Dates mean something else now: the wall clock was set.
     pub fn dates_lost(&mut self, turn: u64) {
         self.dates_lost_turn = Some(turn);
@@ -557,6 +565,11 @@ impl Ledger {
     /// Whether a job has a date, and that means something else now.
     fn is_date_lost(&self, job: &Job) -> bool {
         job.put.delay_s.is_some() && self.dates_lost_turn.is_some_and(|turn| job.asked.turn <= turn)
+    }
+
+    /// Whether what began then may last longer than it should.
+    fn may_last_since(&self, began_ms: u64) -> bool {
+        self.is_time_lost_since(began_ms) || self.time_stood_ms.is_some_and(|stood_ms| began_ms <= stood_ms)
     }
 
     /// Whether it is not known how much of what began then is over.

@@ -97,6 +97,8 @@ pub(crate) struct Schedule {
     stopping: bool,
     /// When the wall clock was set, and how often the server had come to rest by then, if the log may not tell so yet.
     clock_untold: Option<(u64, u64)>,
+    /// When someone was last told something.
+    told_ms: u64,
     /// When the server last stood still.
     stalled_until_ms: u64,
     /// When the disk last refused something.
@@ -162,6 +164,7 @@ impl Schedule {
             draining: false,
             stopping: false,
             clock_untold: None,
+            told_ms: 0,
             stalled_until_ms: 0,
             room_wanted_ms: None,
         }

@@ -322,11 +322,18 @@ impl World {
         Err(format!("the server wakes up all the time: {left_ms} of {ms} ms were left"))
     }
 
-    /// As by SIGSTOP: time passes, all that is under way arrives, and the server does nothing.
-    pub fn stall(&mut self, ms: u64) {
+    /// As by SIGSTOP: time passes, all that is under way arrives, and the server does nothing. It may have looked just before,
+    /// so that in its next turn it knows the time, and nothing of what has arrived.
+    pub fn stall(&mut self, ms: u64, has_looked: bool) {
+        if has_looked {
+            self.leap(ms);
+            self.turn_now();
+        }
         self.deliver(true);
         self.pipes.values_mut().for_each(Pipe::join_arrived);
-        self.leap(ms);
+        if !has_looked {
+            self.leap(ms);
+        }
     }
 
     /// Time passes, and the server does nothing.

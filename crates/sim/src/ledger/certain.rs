@@ -53,7 +53,7 @@ impl Ledger {
         let job = &self.jobs[entry];
         let over_by_ms = if kept == Kept::UntilThen { at_ms } else { 0 };
         let is_over = |lease: &Lease| {
-            let is_known = !self.is_time_lost_since(lease.since.at_ms) || lease.by_connection && !lease.rests;
+            let is_known = !self.may_last_since(lease.since.at_ms) || lease.by_connection && !lease.rests;
             kept == Kept::UntilThen && is_known && lease.over_ms.is_some_and(|over_ms| over_ms <= over_by_ms)
         };
         let is_unblocked =
@@ -61,7 +61,7 @@ impl Ledger {
         job.put_told.is_some_and(|told| told.turn <= told_by_turn)
             && job.fails == 0
             && job.unheard_over_ms <= over_by_ms
-            && !(self.time_lost_ms.is_some() && job.may_be_taken)
+            && !(self.may_last_since(0) && job.may_be_taken)
             && self.is_due(entry, over_by_ms)
             && job.leases.iter().all(is_over)
             && self.blockers(entry).iter().all(is_unblocked)
@@ -150,7 +150,7 @@ impl Ledger {
     pub fn has_expired(&self, entry: Entry, at_ms: u64) -> bool {
         let job = &self.jobs[entry];
         let told_ms = job.put_told.map_or(job.asked.at_ms + DAY_MS, |told| told.at_ms);
-        let since_ms = told_ms.max(self.time_lost_ms.unwrap_or(0));
+        let since_ms = told_ms.max(self.time_lost_ms.unwrap_or(0)).max(self.time_stood_ms.unwrap_or(0));
         let lifetime_ms = u64::from(job.put.lifetime_s.unwrap_or(0) + job.put.delay_s.unwrap_or(0)) * 1_000;
         let is_dated = self.is_date_lost(job);
         job.put.lifetime_s.is_some() && !is_dated && since_ms + lifetime_ms + SECOND_MS <= at_ms

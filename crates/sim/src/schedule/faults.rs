@@ -14,6 +14,11 @@ use crate::world::Wrong;
 /// How much is asked of a full disk to use up its reserve.
 const WEAR_ASKS: usize = 200;
 
+const HOUR_MS: i64 = 3_600_000;
+
+/// A sync may be so late.
+const SYNC_SLACK_MS: u64 = 200;
+
 /// After so long the server has seen that there is room again.
 const ROOM_SEEN_MS: u64 = 3_000;
 
@@ -26,6 +31,7 @@ pub const FAULTS: &[&str] = &[
     "fault bytes arrive late",
     "fault answer taken in part",
     "fault client goes with answers unread",
+    "fault client comes before the server is ready",
     "fault client close",
     "fault client reset",
     "fault client halfclose",
@@ -40,6 +46,7 @@ pub const FAULTS: &[&str] = &[
     "fault power scattered",
     "fault power garbage",
     "fault power cut within a turn",
+    "fault power cut after an interval",
     "fault disk broken",
     "fault disk short write",
     "fault disk refuses once",
@@ -49,8 +56,10 @@ pub const FAULTS: &[&str] = &[
     "fault stop",
     "fault drain",
     "fault stall",
+    "fault stall after a look",
     "fault wall clock set ahead by an hour",
     "fault wall clock set back by an hour",
+    "fault wall clock set back while no server runs",
     "fault wall clock set ahead by 50 years",
     "fault wall clock set back by 50 years",
     "fault segments of another length",
@@ -61,8 +70,10 @@ pub const FAULTS: &[&str] = &[
 pub struct Faults {
     pub clients: bool,
     kills: bool,
-    /// What was told is synced, so that the power may fail.
+    /// What was told is synced, so that the power may fail at any time.
     synced: bool,
+    /// What was told is synced after so long.
+    syncs_within_ms: u64,
     pub power: bool,
     pub disk: bool,
     pub full: bool,
@@ -75,11 +86,16 @@ pub struct Faults {
 impl Faults {
     pub fn draw(random: &mut u64, sync: SyncMode) -> Self {
         let always = sync == SyncMode::Always;
+        let syncs_within_ms = match sync {
+            SyncMode::Interval(ms) => ms + SYNC_SLACK_MS,
+            SyncMode::Always | SyncMode::Never => 0,
+        };
         Faults {
             clients: coin(random),
             kills: coin(random),
             synced: always,
-            power: always && coin(random),
+            syncs_within_ms,
+            power: sync != SyncMode::Never && coin(random),
             disk: below(random, 3) == 0,
             full: below(random, 4) == 0,
             stops: below(random, 3) == 0,
@@ -97,11 +113,8 @@ impl Schedule {
             0 | 1 if clients => return self.someone_goes(),
             2 if clients => self.someone_stops_reading(),
             3 if kills => return self.crash(Crash::Kill),
-            4 if power => {
-                let crash = self.some_power_cut();
-                return self.crash(crash);
-            }
-            5 if power => return self.cut_power_within_a_turn(),
+            4 if power => return self.cut_power(),
+            5 if power && self.faults.syncs_within_ms == 0 => return self.cut_power_within_a_turn(),
             6 if disk => return self.disk_fails(),
             7 if full => return self.disk_fills_up(),
             8 if stops => return self.stop(),
@@ -110,6 +123,21 @@ impl Schedule {
             _ => self.invite(),
         }
         Ok(())
+    }
+
+    /// The power fails when all that was told is synced: at once, or after so long that nobody is told anything.
+    fn cut_power(&mut self) -> Result<(), Wrong> {
+        let syncs_within_ms = self.faults.syncs_within_ms;
+        let synced_ms = |it: &Self| it.told_ms.max(it.stalled_until_ms) + syncs_within_ms;
+        while syncs_within_ms > 0 && synced_ms(self) > self.world.elapsed_ms() {
+            self.time_passes(syncs_within_ms)?;
+            if self.one_in(4) {
+                return Ok(());
+            }
+        }
+        self.count("fault power cut after an interval", u64::from(syncs_within_ms > 0));
+        let crash = self.some_power_cut();
+        self.crash(crash)
     }
 
     fn some_power_cut(&mut self) -> Crash {
@@ -148,8 +176,21 @@ impl Schedule {
         }
         if crash != Crash::Kill && self.clock_untold.is_some() {
             self.ledger.time_lost(self.world.elapsed_ms());
+        } else if self.faults.clocks && self.one_in(4) {
+            self.set_back_while_down(crash);
         }
         self.come_back()
+    }
+
+    /// The clock is set back while no server runs. After a boot that is all the next one has to tell for how long none ran: for
+    /// no time, so that nothing ends early, and what was to end may end later.
+    fn set_back_while_down(&mut self, crash: Crash) {
+        self.world.clock.wall_ms = self.world.clock.wall_ms.saturating_sub(HOUR_MS);
+        self.ledger.dates_lost(self.world.turns());
+        if crash != Crash::Kill {
+            self.ledger.time_stood(self.world.elapsed_ms());
+        }
+        self.count("fault wall clock set back while no server runs", 1);
     }
 
     /// Another server starts on what is left.
@@ -181,17 +222,31 @@ impl Schedule {
             started => started,
         };
         started.map_err(|why| format!("the server does not start: {why}"))?;
+        // It can be found out what was done if nobody does more.
+        let finds_out = self.coin();
+        if !finds_out {
+            self.come_early();
+        }
         self.world.rest()?;
         if let Some(failure) = self.world.failure() {
             return Err(format!("the server ended after its start: {failure}"));
         }
-        if self.coin() {
+        if finds_out {
             self.find_out()?;
         }
         for _ in 0..2 + self.below(4) {
             self.invite();
         }
         Ok(())
+    }
+
+    /// Some are there, and ask, before the server has read its log back.
+    pub fn come_early(&mut self) {
+        for _ in 0..self.below(3) {
+            self.invite();
+            self.someone_asks();
+            self.count("fault client comes before the server is ready", 1);
+        }
     }
 
     fn cut_power_within_a_turn(&mut self) -> Result<(), Wrong> {
@@ -365,13 +420,13 @@ impl Schedule {
         }
         let longest_ms = if self.coin() { 3_000 } else { 12_000 };
         let ms = 100 + self.below(longest_ms) as u64;
-        self.world.stall(ms);
+        let has_looked = self.coin();
+        self.world.stall(ms, has_looked);
         self.stalled_until_ms = self.world.elapsed_ms();
-        self.count("fault stall", 1);
+        self.count(if has_looked { "fault stall after a look" } else { "fault stall" }, 1);
     }
 
     fn clock_is_set(&mut self) -> Result<(), Wrong> {
-        const HOUR_MS: i64 = 3_600_000;
         const YEARS_MS: i64 = 50 * 365 * 24 * HOUR_MS;
         let (by_ms, name) = [
             (HOUR_MS, "fault wall clock set ahead by an hour"),
@@ -385,6 +440,9 @@ impl Schedule {
         self.count(name, 1);
         if self.one_in(8) {
             self.time_passes(CLOCK_SEEN_MS + 1_000)?;
+            if self.faults.power && self.coin() {
+                return self.cut_power();
+            }
         }
         Ok(())
     }

@@ -29,6 +29,7 @@ impl Schedule {
         self.people[index].marks.push_back((chunk.bytes.len(), when));
         self.people[index].unheard.extend(chunk.bytes);
         self.people[index].heard_ms = chunk.at_ms;
+        self.told_ms = self.told_ms.max(chunk.at_ms);
         loop {
             let person = &mut self.people[index];
             if person.unheard.is_empty() {

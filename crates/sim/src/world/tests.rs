@@ -32,7 +32,7 @@ fn nothing_is_done_during_a_stall_and_all_of_it_afterwards() {
     world.send(client, PUT);
     let (monotonic_ms, wall_ms) = (world.clock.monotonic_ms, world.clock.wall_ms);
     let turns = world.turns();
-    world.stall(3_000);
+    world.stall(3_000, false);
     assert_eq!((world.turns(), world.elapsed_ms()), (turns, 3_000));
     assert_eq!((world.clock.monotonic_ms, world.clock.wall_ms), (monotonic_ms + 3_000, wall_ms + 3_000));
     assert_eq!(heard(&mut world, client), "");
