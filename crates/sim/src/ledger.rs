@@ -508,6 +508,14 @@ impl Ledger {
         }
     }
 
+    /// Someone asked for a job of these queues, and whatever it was given was taken back when its connection had ended.
+    pub fn take_undone(&mut self, queues: &[&str], at_ms: u64) {
+        for job in self.jobs.iter_mut().filter(|job| queues.iter().any(|queue| job.put.may_be_in(queue))) {
+            // It was not ready all the time, even if no time has passed.
+            job.unheard_over_ms = job.unheard_over_ms.max(at_ms.max(1));
+        }
+    }
+
     /// A connection has ended, or may have. What it had may rest from now on, even if its time was over: a server that
     /// stood still sees first who has gone.
     pub fn client_gone(&mut self, client: ClientId, at_ms: u64) {

@@ -233,14 +233,10 @@ impl Schedule {
     fn time_passes(&mut self, ms: u64) -> Result<(), Wrong> {
         self.world.pass(ms)?;
         self.all_hear()?;
-        self.clock_untold = self.clock_untold.filter(|&(set_ms, rests)| !self.is_clock_told(set_ms, rests));
+        // The log tells of it, if there is room to.
+        let is_told = |&(_, rests): &(u64, u64)| self.world.rests() > rests && self.world.is_running();
+        self.clock_untold = self.clock_untold.filter(|set| self.faults.full || !is_told(set));
         self.check_at_rest()
-    }
-
-    /// Whether the log tells that the clock was set then: if there is room to, and when the server has seen it.
-    fn is_clock_told(&self, set_ms: u64, rests: u64) -> bool {
-        let is_seen = self.world.rests() > rests || self.world.elapsed_ms() > set_ms + CLOCK_SEEN_MS;
-        is_seen && !self.faults.full && self.world.is_running()
     }
 }
 

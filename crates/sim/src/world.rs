@@ -253,6 +253,12 @@ impl World {
         self.pipes.get(&client).is_some_and(Pipe::has_unread)
     }
 
+    /// How many bytes the server could write to a client, heard or not.
+    #[must_use]
+    pub fn taken_bytes(&self, client: ClientId) -> usize {
+        self.pipes.get(&client).map_or(0, Pipe::taken_bytes)
+    }
+
     /// What has happened to bytes under way.
     #[must_use]
     pub fn troubles(&self) -> Troubles {

@@ -5,7 +5,7 @@ use jobyard_log::SyncMode;
 
 use super::person::Person;
 use super::{CLOCK_SEEN_MS, Schedule};
-use crate::clients::Ask;
+use crate::clients::{Ask, DEFAULT_LEASE_MS};
 use crate::disk::{Crash, Fault};
 use crate::ledger::When;
 use crate::random::{below, coin, splitmix};
@@ -128,6 +128,10 @@ impl Schedule {
     /// The power fails when all that was told is synced: at once, or after so long that nobody is told anything.
     fn cut_power(&mut self) -> Result<(), Wrong> {
         let syncs_within_ms = self.faults.syncs_within_ms;
+        if syncs_within_ms > 0 {
+            self.wake_all();
+            self.all_hear()?;
+        }
         let synced_ms = |it: &Self| it.told_ms.max(it.stalled_until_ms) + syncs_within_ms;
         while syncs_within_ms > 0 && synced_ms(self) > self.world.elapsed_ms() {
             self.time_passes(syncs_within_ms)?;
@@ -169,13 +173,19 @@ impl Schedule {
         // What left the server is on its way to machines that go on.
         self.wake_all();
         self.all_hear()?;
+        let ended_ms = self.world.elapsed_ms();
         self.world.crash(crash);
         if self.coin() {
             let ms = self.below(20_000) as u64;
             self.world.leap(ms);
         }
-        if crash != Crash::Kill && self.clock_untold.is_some() {
-            self.ledger.time_lost(self.world.elapsed_ms());
+        if crash != Crash::Kill
+            && let Some((set_ms, _)) = self.clock_untold
+        {
+            // One that sleeps for so long without looking at the clock has nothing to do. What was over may last again.
+            let had_nothing_to_do = !self.faults.full && ended_ms > set_ms + CLOCK_SEEN_MS;
+            let now_ms = self.world.elapsed_ms();
+            if had_nothing_to_do { self.ledger.time_stood(now_ms) } else { self.ledger.time_lost(now_ms) }
         } else if self.faults.clocks && self.one_in(4) {
             self.set_back_while_down(crash);
         }
@@ -428,6 +438,11 @@ impl Schedule {
 
     fn clock_is_set(&mut self) -> Result<(), Wrong> {
         const YEARS_MS: i64 = 50 * 365 * 24 * HOUR_MS;
+        // Some servers sleep when it is set, and long after: only leases of a day are left.
+        let sleeps = self.one_in(6);
+        if sleeps {
+            self.time_passes(2 * DEFAULT_LEASE_MS)?;
+        }
         let (by_ms, name) = [
             (HOUR_MS, "fault wall clock set ahead by an hour"),
             (-HOUR_MS, "fault wall clock set back by an hour"),
@@ -438,7 +453,7 @@ impl Schedule {
         self.clock_untold = Some((self.world.elapsed_ms(), self.world.rests()));
         self.ledger.dates_lost(self.world.turns());
         self.count(name, 1);
-        if self.one_in(8) {
+        if sleeps {
             self.time_passes(CLOCK_SEEN_MS + 1_000)?;
             if self.faults.power && self.coin() {
                 return self.cut_power();

@@ -9,6 +9,9 @@ use crate::world::{Chunk, Wrong};
 
 /// What takeanumber says when it removes a job instead of trying it again.
 pub const NO_RETRIES: &str = "No retries remaining";
+/// What workq says of a job that is done, and what is said of one that is not there.
+const DUPLICATE_RESULT: &str = "-CLIENT-ERROR Duplicate result";
+const GONE: [&str; 3] = ["-NOT-FOUND", "already deleted", "no-job"];
 /// What masenko says to those who are silent for too long.
 const NO_HEARTBEAT: &[u8] = b"ERR {\"msg\":\"no heartbeat\"}\n";
 
@@ -27,6 +30,7 @@ impl Schedule {
     fn hear(&mut self, index: usize, chunk: Chunk) -> Result<(), Wrong> {
         let when = When { turn: chunk.turn, at_ms: chunk.at_ms };
         self.people[index].marks.push_back((chunk.bytes.len(), when));
+        self.people[index].heard_bytes += chunk.bytes.len();
         self.people[index].unheard.extend(chunk.bytes);
         self.people[index].heard_ms = chunk.at_ms;
         self.told_ms = self.told_ms.max(chunk.at_ms);
@@ -111,7 +115,10 @@ impl Schedule {
                 self.ledger.put_refused(&entries);
                 completes.iter().for_each(|held| self.ledger.end_refused(held.entry));
             }
-            Ask::Complete(held) | Ask::Remove(held) => self.ledger.end_refused(held.entry),
+            Ask::Complete(held) | Ask::Remove(held) => {
+                self.ledger.end_refused(held.entry);
+                self.note_over(held.entry, words, when);
+            }
             // What is refused so has failed for the last time, by its own rule: workq's are kept, others may have a dead queue.
             Ask::Fail(held) if words.contains(NO_RETRIES) => {
                 let job = &self.ledger.jobs[held.entry];
@@ -120,8 +127,20 @@ impl Schedule {
                     self.ledger.ended(held.entry, keeps, when);
                 }
             }
-            Ask::Fail(held) => self.ledger.fail_refused(held.entry),
+            Ask::Fail(held) => {
+                self.ledger.fail_refused(held.entry);
+                self.note_over(held.entry, words, when);
+            }
             _ => {}
+        }
+    }
+
+    /// Something was refused because the job is done, or not there any more: it does not come back.
+    fn note_over(&mut self, entry: Entry, words: &str, when: When) {
+        let is_done = words == DUPLICATE_RESULT;
+        if is_done || GONE.iter().any(|gone| words.contains(gone)) {
+            self.ledger.ended(entry, is_done, when);
+            self.count("checked: a job is over, as was said", 1);
         }
     }
 
@@ -206,7 +225,11 @@ impl Schedule {
     fn note_look(&mut self, index: usize, ask: &Ask, heard: &Heard, asked: When, when: When) -> Result<(), Wrong> {
         match (ask, heard) {
             (Ask::Result { wait_ms, .. }, Heard::Nothing) => self.check_nothing(index, &[], *wait_ms, asked, when),
-            (Ask::Result { uuid, .. }, Heard::Result { success, says }) => self.check_result(uuid, *success, *says),
+            (Ask::Result { uuid, .. }, Heard::Result { success, says }) => {
+                let entry = self.check_result(uuid, *success, *says)?;
+                self.ledger.ended(entry, true, when);
+                Ok(())
+            }
             (Ask::List { queue, delayed, .. }, Heard::List(bodies)) => {
                 self.check_list(queue, *delayed, bodies, asked, when)
             }

@@ -222,6 +222,16 @@ impl Schedule {
             return Ok(());
         }
         let index = self.below(self.people.len());
+        // Some want two jobs, and do not wait for them.
+        if self.people[index].may_ask() && self.one_in(3) {
+            for _ in 0..2 {
+                let ask = self.take(index);
+                self.ask(index, ask);
+            }
+            for _ in 0..2 + self.below(4) {
+                self.world.turn();
+            }
+        }
         let parting = [Parting::Close, Parting::Reset, Parting::HalfClose][self.below(3)];
         self.count(&format!("fault client {parting:?}").to_lowercase(), 1);
         let client = self.people[index].client;
@@ -234,15 +244,27 @@ impl Schedule {
             return Ok(());
         }
         let person = self.people.swap_remove(index);
-        self.lose(&person);
         // What it had sent may still be carried out.
         self.world.rest()?;
-        self.lose(&person);
+        if self.heard_all(&person) {
+            self.ledger.client_gone(client, self.world.elapsed_ms());
+            let unheard = person.takes().map(|queues| self.ledger.take_undone(queues, self.world.elapsed_ms())).count();
+            self.count("checked: nobody has what nobody heard of", u64::from(unheard > 1));
+        } else {
+            self.lose(&person);
+        }
         self.settle(&person);
         // Where there is little memory, the answer to its last put may be held back, and its session lasts until then.
         let held_back_ms = if self.is_short_of_memory() { HELD_BACK_MS } else { 0 };
         self.ledger.client_seen_off(person.client, self.world.elapsed_ms() + held_back_ms);
         Ok(())
+    }
+
+    /// Whether no byte was written to a client that it has not heard, and none ever will be: then it was given nothing either.
+    /// Where there is little room, that may take a while.
+    fn heard_all(&self, person: &Person) -> bool {
+        let is_bounded = self.is_short_of_memory() || self.may_want_room(self.now());
+        !is_bounded && person.unheard.is_empty() && self.world.taken_bytes(person.client) == person.heard_bytes
     }
 
     /// A client stops reading, or reads again.

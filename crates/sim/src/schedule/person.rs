@@ -14,6 +14,8 @@ pub struct Person {
     pub speaker: &'static Speaker,
     /// What was asked and not answered yet, in order.
     pub(super) pending: VecDeque<Pending>,
+    /// How many bytes it has heard.
+    pub(super) heard_bytes: usize,
     /// What was heard and is no whole answer yet.
     pub(super) unheard: Vec<u8>,
     /// When what of that came: so many bytes each.
@@ -73,6 +75,7 @@ impl Person {
             client,
             speaker,
             pending: VecDeque::new(),
+            heard_bytes: 0,
             unheard: Vec::new(),
             marks: VecDeque::new(),
             holds: Vec::new(),

@@ -227,14 +227,14 @@ impl Schedule {
     }
 
     /// Someone was told the result of a job.
-    pub(super) fn check_result(&mut self, uuid: &str, success: bool, says: bool) -> Result<(), Wrong> {
+    pub(super) fn check_result(&mut self, uuid: &str, success: bool, says: bool) -> Result<Entry, Wrong> {
         let entry = self.ledger.entry_of_uuid(uuid);
-        if entry.is_none_or(|entry| !self.ledger.may_have_result(entry, success, says)) {
+        let Some(entry) = entry.filter(|entry| self.ledger.may_have_result(*entry, success, says)) else {
             let job = entry.map(|entry| &self.ledger.jobs[entry]);
             return Err(format!("{uuid} has a result ({success}, {says}), and nobody gave it: {job:?}"));
-        }
+        };
         self.count("checked: someone gave that result", 1);
-        Ok(())
+        Ok(entry)
     }
 
     /// Someone was told which jobs are in a queue: each may be there, and is named once.

@@ -73,6 +73,8 @@ pub(super) struct Pipe {
     /// Whether the client reads.
     reading: bool,
     heard: Vec<Chunk>,
+    /// How many bytes the server could write, heard or not.
+    taken_bytes: usize,
     /// Whether the server has this connection.
     known: bool,
     /// Whether the server writes nothing more.
@@ -92,6 +94,7 @@ impl Pipe {
             ending_told: false,
             reading: true,
             heard: Vec::new(),
+            taken_bytes: 0,
             known,
             finished: !known,
         }
@@ -111,6 +114,10 @@ impl Pipe {
 
     pub fn has_unread(&self) -> bool {
         !self.reading && !self.heard.is_empty()
+    }
+
+    pub fn taken_bytes(&self) -> usize {
+        self.taken_bytes
     }
 
     pub fn drop_under_way(&mut self) {
@@ -221,6 +228,7 @@ impl Pipe {
             most => 1 + below(random, most),
         };
         let count = output.len().min(window).min(piece);
+        self.taken_bytes += count;
         troubles.taken_in_part += u64::from(count < output.len());
         if count > 0 {
             self.heard.push(Chunk { turn, at_ms, bytes: output[..count].to_vec() });
