@@ -7,6 +7,7 @@ use jobyard_log::{Log, Options, Position};
 use jobyard_sim::disk::{Crash, Operation, SimDisk, Walk};
 use jobyard_sim::random::splitmix;
 
+use crate::demand;
 use crate::ledger::{Ledger, When};
 use crate::recover::{Recovered, recover};
 use crate::speak::{Speaks, goqueue};
@@ -44,15 +45,15 @@ impl Tally {
     /// Fails unless every kind of crash was met.
     pub fn check_crashes(&self) {
         for (kind, name) in Crash::KINDS.iter().enumerate() {
-            assert!(self.crashes.contains_key(&kind), "no crash was of the kind '{name}'");
+            demand(self.crashes.contains_key(&kind), &format_args!("no crash was of the kind '{name}'"));
         }
-        assert!(self.ahead > 0 && self.even > 0 && self.starts_after_cut_starts > 0, "{self}");
+        demand(self.ahead > 0 && self.even > 0 && self.starts_after_cut_starts > 0, self);
     }
 
     /// Fails unless every operation was met that a server does when nothing fails.
     pub fn check_operations(&self) {
         for (kind, name) in Operation::KINDS.iter().enumerate().filter(|(_, name)| **name != "failed sync") {
-            assert!(self.operations.contains_key(&kind), "no crash came after the operation '{name}'");
+            demand(self.operations.contains_key(&kind), &format_args!("no crash came after the operation '{name}'"));
         }
     }
 }

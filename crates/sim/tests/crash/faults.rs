@@ -6,6 +6,7 @@ use jobyard_log::SyncMode;
 use jobyard_sim::disk::{Crash, Fault, SimDisk};
 use jobyard_sim::world::Lateness;
 
+use crate::demand;
 use crate::long;
 use crate::recover::recover;
 use crate::truth::Truth;
@@ -124,7 +125,7 @@ fn a_disk_that_fails_ends_the_server_and_takes_nothing_that_was_told() {
             "Full None sync of the directory: ended",
         ];
         for what in always.iter().chain(seldom.iter().filter(|_| long())) {
-            assert!(outcomes.contains_key(*what), "{way:?}: never {what}");
+            demand(outcomes.contains_key(*what), &format_args!("{way:?}: never {what}"));
         }
     }
 }
@@ -194,13 +195,13 @@ fn a_start_on_a_disk_that_fails_says_so_and_the_next_one_finds_all() {
         let reads = fail_each("a read that failed", whole.disk.read(), &|disk, number| {
             disk.fail_read(number, Fault::Broken);
         });
-        assert!(reads > 5, "{way:?}: {reads}");
+        demand(reads > 5, &format_args!("{way:?}: {reads}"));
         for fault in FAULTS {
             let failed =
                 fail_each(&format!("{fault:?}"), whole.disk.tried(), &|disk, number| strike(disk, number, fault));
             match fault {
                 (Fault::Short(7), _) => assert_eq!(failed, 0, "{way:?}: a short write is no reason to end"),
-                _ => assert!(failed > 0, "{way:?}: no start failed for {fault:?}"),
+                _ => demand(failed > 0, &format_args!("{way:?}: no start failed for {fault:?}")),
             }
         }
     }

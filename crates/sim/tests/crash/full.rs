@@ -9,6 +9,7 @@ use jobyard_sim::random::{below, coin};
 use jobyard_sim::world::Lateness;
 
 use crate::cut_everywhere;
+use crate::demand;
 use crate::ledger::{Entry, body_of};
 use crate::speak::{Speaks, goqueue};
 use crate::workload::Workload;
@@ -262,7 +263,7 @@ fn whatever_ends_by_itself_needs_no_more_room_than_there_is() {
         while put(&mut crowd, jobs) {
             jobs += 1;
         }
-        assert!(jobs * length > 300, "{jobs} jobs");
+        demand(jobs * length > 300, &format_args!("{jobs} jobs"));
         leave_no_room(&crowd);
         let world = &mut crowd.work.world;
         if down {
@@ -308,5 +309,5 @@ fn what_was_begun_of_a_segment_takes_no_room_that_is_not_there() {
             crowd.talk(workq, format!("delete {}\r\n", uuid_of_entry(job)).as_bytes());
         }
     }
-    assert!(refused > 20, "{refused} disks of 360 got full");
+    demand(refused > 20, &format_args!("{refused} disks of 360 got full"));
 }

@@ -3,6 +3,7 @@
 use jobyard_log::{Batch, Completion, Disk, DiskFile, FileLog, Log, LogError, Moment, Options, SyncMode, salvage};
 use jobyard_sim::disk::{Crash, Image, SimDisk};
 
+use crate::demand;
 use crate::world::{SALT, options};
 
 /// Room for a few batches.
@@ -88,5 +89,5 @@ fn a_salvage_can_be_cut_off_anywhere() {
             break;
         }
     }
-    assert!(olds > 100 && news > 100, "the old log was there {olds} times, the new one {news} times");
+    demand(olds > 100 && news > 100, &format_args!("the old log was there {olds} times, the new one {news} times"));
 }

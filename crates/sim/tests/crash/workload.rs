@@ -4,6 +4,7 @@ use jobyard_engine::ClientId;
 use jobyard_sim::clients::{date, uuid_of_entry};
 use jobyard_sim::random::{below, splitmix};
 
+use crate::demand;
 use crate::ledger::{Entry, Ledger, body_of, entry_of};
 use crate::speak::{Speaks, goqueue};
 use crate::world::{LISTENERS, World};
@@ -123,7 +124,7 @@ impl Workload {
     /// Fails unless every command was carried out, and every refusal met that belongs to the work.
     pub fn check_variety(&self) {
         for label in LABELS {
-            assert!(self.tally.contains_key(label), "never: {label}; but {:?}", self.tally);
+            demand(self.tally.contains_key(label), &format_args!("never: {label}; but {:?}", self.tally));
         }
     }
 
