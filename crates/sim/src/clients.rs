@@ -3,10 +3,12 @@
 mod goqueue;
 mod jobcentre;
 mod masenko;
+mod nonsense;
 mod takeanumber;
 mod workq;
 
 use jobyard_engine::Choice;
+pub use nonsense::Nonsense;
 
 /// A job, as the one who put it counts.
 pub type Entry = usize;
@@ -136,7 +138,7 @@ pub enum Ask {
         politely: bool,
     },
     /// Something that must be refused.
-    Nonsense(u32),
+    Nonsense(usize),
 }
 
 impl Ask {
@@ -225,6 +227,8 @@ pub struct Speaker {
     pub lease_ms: Option<u64>,
     /// No lease lasts longer, in milliseconds, whatever the job says.
     pub lease_ms_max: Option<u64>,
+    /// What is refused whatever the server's state is, and in which words.
+    pub nonsense: &'static [Nonsense],
     /// The commands, by label.
     pub commands: &'static [&'static str],
     /// How to say it at this time of the wall clock.

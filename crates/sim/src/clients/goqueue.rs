@@ -1,6 +1,8 @@
 //! goqueue, as a client speaks it.
 
-use super::{Answer, Ask, Choice, Counts, DEFAULT_LEASE_MS, FOR_EVER_MS, Heard, Said, Speaker, text, unexpected};
+use super::{
+    Answer, Ask, Choice, Counts, DEFAULT_LEASE_MS, FOR_EVER_MS, Heard, Said, Speaker, nonsense, text, unexpected,
+};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "goqueue",
@@ -10,12 +12,16 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     lease_ms_max: None,
+    nonsense: nonsense::GOQUEUE,
     commands: &["goqueue ADD", "goqueue RESERVE", "goqueue DELETE", "goqueue CONNECT", "goqueue nonsense"],
     say,
     hear,
 };
 
 fn say(ask: &Ask, _wall_ms: i64) -> Said {
+    if let Ask::Nonsense(kind) = ask {
+        return Some((nonsense::bytes(nonsense::GOQUEUE, *kind), "goqueue nonsense"));
+    }
     match ask {
         Ask::Put(put) => {
             let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.failures.is_none();
@@ -41,14 +47,6 @@ fn say(ask: &Ask, _wall_ms: i64) -> Said {
             Some(([&b"DELETE\0"[..], &id.to_le_bytes()].concat(), "goqueue DELETE"))
         }
         Ask::Count(_) => Some((b"CONNECT\0".to_vec(), "goqueue CONNECT")),
-        Ask::Nonsense(kind) => {
-            let bytes: &[u8] = match kind % 3 {
-                0 => b"FOO\0",
-                1 => b"ADD\0\0\0\0\0\0\0\0\0\0\x01\0\0\0x",
-                _ => b"DELETE\0\xff\xff\xff\xff\xff\xff\xff\x7f",
-            };
-            Some((bytes.to_vec(), "goqueue nonsense"))
-        }
         _ => None,
     }
 }

@@ -1,7 +1,8 @@
 //! Job Centre, as a client speaks it.
 
 use super::{
-    Answer, Ask, Choice, FOR_EVER_MS, Heard, Said, Speaker, line, number_after, object_after, text, unexpected,
+    Answer, Ask, Choice, FOR_EVER_MS, Heard, Said, Speaker, line, nonsense, number_after, object_after, text,
+    unexpected,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -12,12 +13,16 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: false,
     lease_ms: None,
     lease_ms_max: None,
+    nonsense: nonsense::JOBCENTRE,
     commands: &["jobcentre put", "jobcentre get", "jobcentre delete", "jobcentre abort", "jobcentre nonsense"],
     say,
     hear,
 };
 
 fn say(ask: &Ask, _wall_ms: i64) -> Said {
+    if let Ask::Nonsense(kind) = ask {
+        return Some((nonsense::bytes(nonsense::JOBCENTRE, *kind), "jobcentre nonsense"));
+    }
     let (text, label) = match ask {
         Ask::Put(put) => {
             let plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.own_time_s.is_none();
@@ -42,15 +47,6 @@ fn say(ask: &Ask, _wall_ms: i64) -> Said {
             (format!("{{\"request\":\"delete\",\"id\":{}}}\n", held.id), "jobcentre delete")
         }
         Ask::Release(held) => (format!("{{\"request\":\"abort\",\"id\":{}}}\n", held.id), "jobcentre abort"),
-        Ask::Nonsense(kind) => {
-            let text = [
-                "{\"request\":\"dance\"}\n",
-                "[]\n",
-                "{\"request\":\"put\"}\n",
-                "{\"request\":\"delete\",\"id\":1.5}\n",
-            ];
-            (text[*kind as usize % text.len()].to_owned(), "jobcentre nonsense")
-        }
         _ => return None,
     };
     Some((text.into_bytes(), label))

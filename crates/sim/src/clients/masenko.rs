@@ -1,8 +1,8 @@
 //! masenko, as a client speaks it.
 
 use super::{
-    Answer, Ask, Choice, Counts, FOR_EVER_MS, Heard, Put, Said, Speaker, date, line, number_after, object_after, text,
-    unexpected,
+    Answer, Ask, Choice, Counts, FOR_EVER_MS, Heard, Put, Said, Speaker, date, line, nonsense, number_after,
+    object_after, text, unexpected,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -13,6 +13,7 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: true,
     lease_ms: None,
     lease_ms_max: None,
+    nonsense: nonsense::MASENKO,
     commands: &[
         "masenko PUSH",
         "masenko FETCH",
@@ -49,6 +50,9 @@ fn task(put: &Put, wall_ms: i64, blocked_by: &[i64]) -> Option<String> {
 }
 
 fn say(ask: &Ask, wall_ms: i64) -> Said {
+    if let Ask::Nonsense(kind) = ask {
+        return Some((nonsense::bytes(nonsense::MASENKO, *kind), "masenko nonsense"));
+    }
     let (text, label) = match ask {
         Ask::Put(put) => (format!("PUSH {}\n", task(put, wall_ms, &[])?), "masenko PUSH"),
         Ask::Group { puts, completes } => {
@@ -74,10 +78,6 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         Ask::Count(_) => ("INFO\n".to_owned(), "masenko INFO"),
         Ask::Greet => ("PING\n".to_owned(), "masenko PING"),
         Ask::Leave { politely: true } => ("QUIT\n".to_owned(), "masenko QUIT"),
-        Ask::Nonsense(kind) => {
-            let text = ["DANCE\n", "PUSH {\n", "ACK {\"id\":0}\n", "ACK {\"id\":99999999}\n", "PUSH {\"name\":\"\"}\n"];
-            (text[*kind as usize % text.len()].to_owned(), "masenko nonsense")
-        }
         _ => return None,
     };
     Some((text.into_bytes(), label))

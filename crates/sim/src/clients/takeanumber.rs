@@ -1,6 +1,8 @@
 //! takeanumber, as a client speaks it: in lines, or in arrays as those of Redis do.
 
-use super::{Answer, Ask, Choice, Counts, Heard, Said, Speaker, TAKEANUMBER_LEASE_MS, line, text, unexpected};
+use super::{
+    Answer, Ask, Choice, Counts, Heard, Said, Speaker, TAKEANUMBER_LEASE_MS, line, nonsense, text, unexpected,
+};
 
 pub const SPEAKER: Speaker = Speaker {
     protocol: "takeanumber",
@@ -10,6 +12,7 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: false,
     lease_ms: None,
     lease_ms_max: None,
+    nonsense: nonsense::TAKEANUMBER,
     commands: &[
         "takeanumber ADD",
         "takeanumber RESERVE",
@@ -34,12 +37,15 @@ pub const SPEAKER: Speaker = Speaker {
 pub const LEASED: Speaker = Speaker { lease_ms_max: Some(TAKEANUMBER_LEASE_MS), ..SPEAKER };
 
 fn say(ask: &Ask, wall_ms: i64) -> Said {
+    if let Ask::Nonsense(kind) = ask {
+        return Some((nonsense::bytes(nonsense::TAKEANUMBER, *kind), "takeanumber nonsense"));
+    }
     if matches!(ask, Ask::Greet) {
         let (words, label) = GREETINGS[usize::try_from(wall_ms.unsigned_abs()).unwrap_or(0) % GREETINGS.len()];
         return Some((array(words).into_bytes(), label));
     }
     let (line, label) = say_line(ask)?;
-    let may_be_array = !matches!(ask, Ask::Nonsense(_)) && !line.starts_with('*');
+    let may_be_array = !line.starts_with('*');
     // Whoever speaks mixes both forms.
     let words = line.trim_end().splitn(4, ' ');
     let text = if may_be_array && wall_ms % 2 == 0 { array(&words.collect::<Vec<_>>()) } else { line };
@@ -57,7 +63,7 @@ const GREETINGS: [(&[&str], &str); 7] = [
     (&["COMMAND"], "takeanumber COMMAND"),
 ];
 
-fn array(words: &[&str]) -> String {
+pub(super) fn array(words: &[&str]) -> String {
     let bulk = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
     format!("*{}\r\n{}", words.len(), bulk.collect::<String>())
 }
@@ -78,10 +84,6 @@ fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
         // This has no line.
         Ask::Leave { politely: true } => (array(&["QUIT"]), "takeanumber QUIT"),
         Ask::Leave { politely: false } => ("CLOSE\r\n".to_owned(), "takeanumber CLOSE"),
-        Ask::Nonsense(kind) => {
-            let text = ["FOO\r\n", "ADD q\r\n", "ADD q x y\r\n", "DONE a nothing\r\n", "RETRY a nothing\r\n", "\r\n"];
-            (text[*kind as usize % text.len()].to_owned(), "takeanumber nonsense")
-        }
         _ => return None,
     })
 }

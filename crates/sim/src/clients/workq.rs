@@ -1,8 +1,8 @@
 //! workq, as a client speaks it.
 
 use super::{
-    Answer, Ask, Choice, Counts, DAY_MS, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line, text,
-    unexpected, uuid_of_entry,
+    Answer, Ask, Choice, Counts, DAY_MS, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line,
+    nonsense, text, unexpected, uuid_of_entry,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -13,6 +13,7 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     lease_ms_max: None,
+    nonsense: nonsense::WORKQ,
     commands: &[
         "workq add",
         "workq schedule",
@@ -41,6 +42,9 @@ const GOOD: &str = "good";
 const BAD: &str = "bad";
 
 fn say(ask: &Ask, wall_ms: i64) -> Said {
+    if let Ask::Nonsense(kind) = ask {
+        return Some((nonsense::bytes(nonsense::WORKQ, *kind), "workq nonsense"));
+    }
     let (text, label) = match ask {
         Ask::Put(put) => {
             let is_plain = put.delay_s.is_none() && put.lifetime_s.is_none() && put.failures.is_none();
@@ -79,10 +83,6 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         }
         Ask::Greet if wall_ms % 2 == 0 => ("inspect server\r\n".to_owned(), "workq inspect server"),
         Ask::Greet => ("inspect queues 0 10\r\n".to_owned(), "workq inspect queues"),
-        Ask::Nonsense(kind) => {
-            let text = ["dance\r\n", "add x\r\n", "delete x\r\n", "lease q x\r\n", "inspect queue never-made\r\n"];
-            (text[*kind as usize % text.len()].to_owned(), "workq nonsense")
-        }
         _ => return None,
     };
     Some((text.into_bytes(), label))

@@ -1,6 +1,8 @@
 //! What must have been answered, refused and recorded in many schedules: a run in which one of these never came has shown
 //! nothing about it.
 
+use crate::clients::{Ask, SPEAKERS, Speaker};
+
 /// Answers and refusals, by command. Numbers are written as 0.
 pub const ANSWERS: &[&str] = &[
     "goqueue ADD answered: put",
@@ -13,9 +15,6 @@ pub const ANSWERS: &[&str] = &[
     "goqueue DELETE refused: Job 0 already deleted",
     "goqueue RESERVE answered: a job",
     "goqueue RESERVE answered: nothing",
-    "goqueue nonsense refused: Error adding new job to queue",
-    "goqueue nonsense refused: Job 0 already deleted",
-    "goqueue nonsense refused: Unknown Command FOO",
     "jobcentre abort answered: done",
     "jobcentre abort refused: no-job",
     "jobcentre abort refused: {\"status\":\"error\",\"error\":\"You are not working on that job.\"}",
@@ -24,10 +23,6 @@ pub const ANSWERS: &[&str] = &[
     "jobcentre get answered: a job",
     "jobcentre get answered: nothing",
     "jobcentre get refused: {\"status\":\"error\",\"error\":\"You are working on 0 jobs already.\"}",
-    "jobcentre nonsense refused: {\"status\":\"error\",\"error\":\"Field id must be an integer.\"}",
-    "jobcentre nonsense refused: {\"status\":\"error\",\"error\":\"Field queue is missing.\"}",
-    "jobcentre nonsense refused: {\"status\":\"error\",\"error\":\"Not a JSON object.\"}",
-    "jobcentre nonsense refused: {\"status\":\"error\",\"error\":\"Unrecognised request type.\"}",
     "jobcentre put answered: put",
     "jobcentre put refused: {\"status\":\"error\",\"error\":\"The server is about to stop and takes no more jobs.\"}",
     "jobcentre put refused: {\"status\":\"error\",\"error\":\"There are 0 queues already; no more can be made.\"}",
@@ -55,11 +50,6 @@ pub const ANSWERS: &[&str] = &[
     "masenko PUSH refused: ERR {\"msg\":\"server is about to stop and takes no more tasks\"}",
     "masenko PUSH refused: ERR {\"msg\":\"there are 0 queues already\"}",
     "masenko QUIT answered: done",
-    "masenko nonsense refused: ERR {\"msg\":\"cannot unmarshal payload\"}",
-    "masenko nonsense refused: ERR {\"msg\":\"invalid task name \\\"\\\"\"}",
-    "masenko nonsense refused: ERR {\"msg\":\"missing id\"}",
-    "masenko nonsense refused: ERR {\"msg\":\"task not acquired\"}",
-    "masenko nonsense refused: ERR {\"msg\":\"unknown verb DANCE\"}",
     "takeanumber ADD answered: put",
     "takeanumber ADD refused: ERR Disk full.",
     "takeanumber ADD refused: ERR Out of memory.",
@@ -79,11 +69,6 @@ pub const ANSWERS: &[&str] = &[
     "takeanumber RETRY answered: done",
     "takeanumber RETRY refused: ERR No retries remaining.",
     "takeanumber SELECT answered: done",
-    "takeanumber nonsense refused: ERR Invalid number of retries.",
-    "takeanumber nonsense refused: ERR Missing ADD parameters.",
-    "takeanumber nonsense refused: ERR No retries remaining.",
-    "takeanumber nonsense refused: ERR No such Id.",
-    "takeanumber nonsense refused: ERR Unrecognized command.",
     "workq add answered: put",
     "workq add refused: -SERVER-ERROR Disk full",
     "workq add refused: -SERVER-ERROR Draining",
@@ -115,11 +100,6 @@ pub const ANSWERS: &[&str] = &[
     "workq lease answered: nothing",
     "workq lease refused: -SERVER-ERROR Disk full",
     "workq lease refused: -SERVER-ERROR Too many queues",
-    "workq nonsense refused: -CLIENT-ERROR Invalid ID",
-    "workq nonsense refused: -CLIENT-ERROR Invalid command args",
-    "workq nonsense refused: -CLIENT-ERROR Invalid wait timeout",
-    "workq nonsense refused: -CLIENT-ERROR Unknown command",
-    "workq nonsense refused: -NOT-FOUND",
     "workq result answered: a failure",
     "workq result answered: a result",
     "workq result answered: nothing",
@@ -212,26 +192,164 @@ pub const RECORDS: &[&str] = &[
     "jobs there",
 ];
 
-/// Whether this answer may ever come. What is nonsense may also be refused as anything else is.
-pub fn is_right_at_all(said: &str) -> bool {
-    let is_known = |said: &str| ANSWERS.binary_search(&said).is_ok() || SELDOM.binary_search(&said).is_ok();
-    let Some((protocol, words)) = said.split_once(" nonsense refused: ") else { return is_known(said) };
-    let of_protocol = ANSWERS.iter().chain(SELDOM).filter(|known| known.starts_with(protocol));
-    is_known(said) || of_protocol.filter_map(|known| known.split_once(" refused: ")).any(|(_, known)| known == words)
+/// What is said to nonsense.
+pub fn nonsense_answers() -> impl Iterator<Item = String> {
+    let of_speaker =
+        |speaker: &'static Speaker| speaker.nonsense.iter().map(|(_, told)| nonsense_answer(speaker, told));
+    SPEAKERS.iter().flat_map(of_speaker)
+}
+
+fn nonsense_answer(speaker: &Speaker, told: &str) -> String {
+    format!("{} nonsense refused: {}", speaker.protocol, words_of(told))
+}
+
+/// Whether this answer may ever come to this question. What is nonsense may also be refused as anything else is.
+pub fn is_right_at_all(speaker: &Speaker, ask: &Ask, said: &str) -> bool {
+    let Ask::Nonsense(kind) = ask else {
+        return ANSWERS.binary_search(&said).is_ok() || SELDOM.binary_search(&said).is_ok();
+    };
+    let is_general = |general: &&&str| general.starts_with(speaker.protocol) && !general.ends_with("-NOT-FOUND");
+    let mut refusals = ANSWERS.iter().filter(is_general).filter_map(|known| known.split_once(" refused: "));
+    let told = speaker.nonsense[kind % speaker.nonsense.len()].1;
+    said == nonsense_answer(speaker, told)
+        || said.split_once(" refused: ").is_some_and(|(_, words)| refusals.any(|(_, known)| known == words))
+}
+
+/// A refusal in short: numbers are written as 0.
+pub fn words_of(words: &str) -> String {
+    let mut short: String = words.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
+    while short.contains("00") {
+        short = short.replace("00", "0");
+    }
+    short.trim_end().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clients::speaker;
 
     #[test]
     fn answers_are_in_order_and_in_one_list() {
         assert!(ANSWERS.is_sorted() && SELDOM.is_sorted());
-        assert!(is_right_at_all("goqueue nonsense refused: The server's disk is full"));
-        assert!(!is_right_at_all("goqueue nonsense refused: -NOT-FOUND"));
         assert!(ANSWERS.iter().all(|said| SELDOM.binary_search(said).is_err()));
-        assert!(
-            is_right_at_all(ANSWERS[0]) && is_right_at_all(SELDOM[0]) && !is_right_at_all("workq add answered: no")
-        );
+        let is_right = |protocol, ask, said| is_right_at_all(speaker(protocol, false), &ask, said);
+        assert!(is_right("goqueue", Ask::Count("a"), ANSWERS[0]) && is_right("goqueue", Ask::Count("a"), SELDOM[0]));
+        assert!(!is_right("workq", Ask::Count("a"), "workq add answered: no"));
+        assert!(is_right("goqueue", Ask::Nonsense(0), "goqueue nonsense refused: Unknown Command FOO"));
+        assert!(is_right("goqueue", Ask::Nonsense(0), "goqueue nonsense refused: The server's disk is full"));
+        assert!(!is_right("goqueue", Ask::Nonsense(1), "goqueue nonsense refused: Unknown Command FOO"));
+        assert!(!is_right("goqueue", Ask::Nonsense(0), "goqueue nonsense refused: -NOT-FOUND"));
+    }
+
+    /// What is said only by the way, or to who is about to be cut off: transcripts hear it, schedules do not.
+    const IN_TRANSCRIPTS: &[(&str, &[&str])] = &[
+        (
+            "goqueue",
+            &[
+                // Their connection has ended.
+                "Malfromed ADD command: failed to parse queue name",
+                "Malformed ADD command: failed to parse priority",
+                "Malformed ADD command: failed to parse ttp",
+                "Malformed ADD command: failed to parse job data",
+                "Malformed DELETE command: failed to parse job ID",
+                "Malfromed RESERVE command: failed to parse queue name",
+                "Malformed ADD command: failed to parse timeout",
+                // It ends now.
+                "Job data is larger than",
+                "Queue name is longer than",
+                "Command is longer than",
+                "The queue's name is too long",
+                "Too many clients",
+                "Too much unfinished input",
+            ],
+        ),
+        (
+            "takeanumber",
+            &[
+                "ERR Body cannot be sent in a line.",
+                "ERR Line is longer than",
+                "ERR Body is longer than",
+                "ERR Array is longer than 20 bytes.",
+                "ERR Array is longer than 1024 elements.",
+                "ERR Queue name too long.",
+                "ERR Too many clients.",
+                "ERR Too much unfinished input.",
+                "ERR Protocol error: ",
+            ],
+        ),
+        (
+            "masenko",
+            &[
+                "at most 255 blocked by task IDs can be provided",
+                "payload is longer than",
+                "timeout must be smaller than the heartbeat frequency",
+                "transaction has more than",
+                "transaction has payloads of more than",
+                "line is longer than",
+                "queues can be fetched from",
+                "queue name longer than 5 bytes",
+                "too many clients",
+                "too much unfinished input",
+                // It is heard, and looked at as such.
+                "no heartbeat",
+            ],
+        ),
+        (
+            "jobcentre",
+            &[
+                "Field job is longer than",
+                "Field queues names more than",
+                "Request is longer than",
+                "Field queue is longer than 5 bytes.",
+                "Too many clients.",
+                "Too much unfinished input.",
+            ],
+        ),
+        (
+            "workq",
+            &[
+                "Duplicate job",
+                "Invalid result size",
+                "Too many names",
+                "Line too long",
+                "Too many clients",
+                "Too much unfinished input",
+            ],
+        ),
+    ];
+
+    /// Whether a line of a protocol's list of texts is a refusal.
+    fn refusal<'a>(protocol: &str, line: &'a str) -> Option<&'a str> {
+        let fixed = line.trim_end_matches("\\r\\n").trim_end_matches("\\0");
+        match protocol {
+            "goqueue" => fixed.strip_prefix("ERROR\\0").filter(|words| !words.is_empty()),
+            "takeanumber" => fixed.strip_prefix('-').filter(|words| *words != "ERR No items available to reserve."),
+            "masenko" => fixed.starts_with("ERR ").then_some(fixed),
+            "jobcentre" => fixed.starts_with("{\"status\":\"error\"").then_some(fixed),
+            _ => (fixed.starts_with('-') && fixed != "-TIMEOUT").then_some(fixed),
+        }
+    }
+
+    #[test]
+    fn every_refusal_comes_in_schedules_or_is_known_not_to() {
+        let known: Vec<String> =
+            ANSWERS.iter().chain(SELDOM).map(|said| (*said).to_owned()).chain(nonsense_answers()).collect();
+        for (protocol, elsewhere) in IN_TRANSCRIPTS {
+            let texts = format!("{}/../../transcripts/{protocol}/texts.txt", env!("CARGO_MANIFEST_DIR"));
+            let texts = std::fs::read_to_string(texts).expect("there is a list of texts");
+            let refusals: Vec<&str> = texts.lines().filter_map(|line| refusal(protocol, line)).collect();
+            assert!(refusals.len() > 5, "{protocol}");
+            for words in refusals.iter().filter(|words| !elsewhere.iter().any(|text| words.contains(text))) {
+                let short = words_of(&words.replace("\\\\", "\\"));
+                let comes =
+                    known.iter().any(|said| said.starts_with(protocol) && said.contains(&format!(" refused: {short}")));
+                assert!(comes, "{protocol} can say '{short}', and no schedule hears it");
+            }
+            for text in *elsewhere {
+                assert!(refusals.iter().any(|words| words.contains(text)), "{protocol} does not say '{text}'");
+            }
+        }
+        assert_eq!(IN_TRANSCRIPTS.len(), SPEAKERS.len());
     }
 }

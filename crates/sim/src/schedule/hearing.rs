@@ -1,7 +1,7 @@
 //! What the clients of a schedule hear, and what they make of it.
 
 use super::Schedule;
-use super::expected::is_right_at_all;
+use super::expected::{is_right_at_all, words_of};
 use super::person::Pending;
 use crate::clients::{Ask, Entry, Heard, Held, Put, uuid_of_entry};
 use crate::ledger::{Taker, When};
@@ -74,7 +74,7 @@ impl Schedule {
             heard => format!("{label} answered: {}", kind_of(heard)),
         };
         self.count(&said, 1);
-        if !is_right_at_all(&said) {
+        if !is_right_at_all(self.people[index].speaker, ask, &said) {
             return Err(format!("{:?}, at {when:?}: {said}, which never comes", self.people[index]));
         }
         let disturbed = ask.disturbs();
@@ -253,13 +253,4 @@ fn kind_of(heard: &Heard) -> &'static str {
         Heard::Result { success: true, .. } => "a result",
         Heard::Result { success: false, .. } => "a failure",
     }
-}
-
-/// A refusal's words, without what differs from one to the next.
-fn words_of(words: &str) -> String {
-    let mut short: String = words.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
-    while short.contains("00") {
-        short = short.replace("00", "0");
-    }
-    short.trim_end().to_owned()
 }

@@ -54,7 +54,7 @@ impl Schedule {
             8 if self.people[index].speaker.protocol == "masenko" => self.group(index),
             9..14 => self.take(index),
             14 => self.look(index),
-            15 if self.people[index].known => Ask::Nonsense(u32::try_from(self.below(60)).unwrap_or(0)),
+            15 if self.people[index].known => Ask::Nonsense(self.below(self.people[index].speaker.nonsense.len())),
             _ if holds > 0 => {
                 let which = self.below(holds);
                 let held = self.people[index].holds.swap_remove(which);

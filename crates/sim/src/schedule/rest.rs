@@ -91,6 +91,7 @@ impl Schedule {
             Ask::Put(put) => vec![put.queue],
             Ask::Group { puts, .. } => puts.iter().map(|put| put.queue).collect(),
             Ask::Take { queues, .. } => queues.clone(),
+            Ask::Nonsense(_) => vec!["default"],
             _ => Vec::new(),
         };
         let is_there = |queue: &str| {
