@@ -26,7 +26,7 @@ import clients  # noqa: E402
 SLICES = 50  # in which the slow ones send, a second
 CONNECTS_AT_ONCE = 500
 
-# Requests that wait for their end for ever, byte by byte: before the dots is what is sent first.
+# The beginnings of requests that go on for ever, byte by byte.
 UNFINISHED = {
     "goqueue": b"ADD\0slow\0" + struct.pack("<III", 0, 60, 1 << 20),
     "takeanumber": b"ADD slow 0 ",

@@ -36,6 +36,12 @@ def fresh_directory(prefix, parent):
         yield Path(directory)
 
 
+def processor_seconds(pid):
+    """What all threads of a process together took of a processor."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 class Server:
     """A server that can be killed and started again, in the same places with the same jobs."""
 
@@ -132,8 +138,7 @@ class Server:
 
     def processor_seconds(self):
         """What all its threads together took of a processor."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+        return processor_seconds(self.process.pid)
 
     def waited_seconds(self):
         """How long its main thread could have run and did not, because others did."""

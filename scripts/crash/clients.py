@@ -61,6 +61,8 @@ class Client:
 
     # Whether what it takes stays taken when its connection ends.
     durable_leases = False
+    # What `end` makes of a job.
+    ENDS = "completed"
     # What is said when there is no room on the disk.
     FULL = b""
     # If it is deaf it reads no answers: each raises Unread. What it sends last ends its half of the connection.
@@ -121,6 +123,7 @@ class Client:
 
 
 class Goqueue(Client):
+    ENDS = "removed"
     durable_leases = True
     FULL = b"ERROR The server's disk is full"
     TTP_SECONDS = 600
@@ -158,7 +161,6 @@ class Goqueue(Client):
     def end(self, _queue, number):
         self.send(b"DELETE\0" + struct.pack("<Q", number))
         self.expect(b"OK", self.word())
-        return "removed"
 
 
 class Takeanumber(Client):
@@ -186,7 +188,6 @@ class Takeanumber(Client):
     def end(self, queue, uuid):
         self.send(b"DONE %s %s\r\n" % (queue.encode(), uuid.encode()))
         self.expect(b"+OK", self.line())
-        return "completed"
 
     def length(self, queue):
         """How many jobs nobody has reserved."""
@@ -241,10 +242,10 @@ class Masenko(Client):
 
     def end(self, _queue, number):
         self.okay("ACK", {"id": number})
-        return "completed"
 
 
 class Jobcentre(Client):
+    ENDS = "removed"
     FULL = "There is no room on the disk."
 
     def ask(self, **what):
@@ -275,7 +276,6 @@ class Jobcentre(Client):
 
     def end(self, _queue, number):
         self.okay(request="delete", id=number)
-        return "removed"
 
     def give_back(self, _queue, number):
         self.okay(request="abort", id=number)
@@ -317,7 +317,6 @@ class Workq(Client):
     def end(self, _queue, uuid, result=b""):
         self.send(b"complete %s %d\r\n%s\r\n" % (uuid.encode(), len(result), result))
         self.expect(b"+OK", self.line())
-        return "completed"
 
     def give_back(self, _queue, uuid):
         self.send(b"fail %s 0\r\n\r\n" % uuid.encode())
@@ -326,7 +325,6 @@ class Workq(Client):
     def remove(self, uuid):
         self.send(b"delete %s\r\n" % uuid.encode())
         self.expect(b"+OK", self.line())
-        return "removed"
 
     def result(self, uuid):
         """What came of a job; None if there is nothing to know of it."""

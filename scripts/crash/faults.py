@@ -34,7 +34,6 @@ END_SECONDS = 10  # in which a server must end whose disk has failed
 RESUME_SECONDS = 5  # in which jobs are taken again once there is room
 STOP_SECONDS = (0.2, 3.0)
 REST_SECONDS = 10  # in which the log gets short when nothing happens
-ENDED_MAX = 50_000  # of those that ended, so many are looked up in the end
 
 
 class Life:
@@ -367,7 +366,7 @@ class Chaos:
         draw = random.Random(f"{self.seed} last")
         server = self.start_server(draw)
         self.life = Life(server, server.places())
-        look(self.life.places, self.ledger, draw, ENDED_MAX)
+        look(self.life.places, self.ledger, draw, ended_max=None)
         deadline = time.monotonic() + REST_SECONDS
         while "the log is as short as it should be" not in (stats := self.stats()):
             if time.monotonic() > deadline:

@@ -117,9 +117,7 @@ class Worker:
             self.ledger.ending(job, "completed", result)
             self.client.end(job.queue, reference, result)
         else:
-            # What a protocol's word for it is: see its `end`.
-            how = "removed" if self.protocol in ("goqueue", "jobcentre") else "completed"
-            self.ledger.ending(job, how)
+            self.ledger.ending(job, self.client.ENDS)
             self.client.end(job.queue, reference)
         self.ledger.acknowledged_end(job)
 

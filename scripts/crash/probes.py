@@ -106,7 +106,7 @@ class Leases(Probes):
         is not checked."""
         self.taken = [taken for taken in self.taken if taken[-1] > stopped]
         for holder, _rival, job, reference, _until in self.taken:
-            self.ledger.ending(job, "completed" if holder.protocol == "workq" else "removed")
+            self.ledger.ending(job, holder.client.ENDS)
             holder.client.deaf = True
             with contextlib.suppress(Unread):
                 holder.client.end(job.queue, reference)
@@ -157,8 +157,7 @@ class Room(Probes):
 
     def finish(self):
         for probe, job, reference in self.held:
-            how = "removed" if probe.protocol in ("goqueue", "jobcentre") else "completed"
-            self.ledger.ending(job, how)
+            self.ledger.ending(job, probe.client.ENDS)
             try:
                 probe.client.end(job.queue, reference)
                 self.ledger.acknowledged_end(job)

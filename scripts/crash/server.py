@@ -94,7 +94,8 @@ def verify(binary, data, ledger):
 
 
 def look(places, ledger, draw, ended_max=500):
-    """After a start: is everything as it was promised? Of those that ended, at most so many are looked up."""
+    """After a start: is everything as it was promised? Of those that had ended before the last look, at most so many are
+    looked up once more; all if that is None."""
     client = Workq(places["workq"])
     ledger.look(client, draw, ended_max)
     client.close()

@@ -349,6 +349,18 @@ mod tests {
     }
 
     #[test]
+    fn every_protocol_with_jobs_takes_part_wherever_servers_are_tried() {
+        let loads = ["scripts/crash/clients.py", "bench/overload", "bench/attackers.py", "crates/sim/tests/crash/speak.rs"];
+        for file in loads {
+            let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).expect("it is there").to_lowercase();
+            for speaker in SPEAKERS {
+                assert!(text.contains(speaker.protocol), "{file} knows nothing of {}", speaker.protocol);
+            }
+        }
+    }
+
+    #[test]
     fn dates_are_written_as_they_are() {
         assert_eq!(date(1_767_225_600_000), "2026-01-01T00:00:00Z");
         assert_eq!(date(951_782_399_999), "2000-02-28T23:59:59Z");
