@@ -175,9 +175,9 @@ impl Queues {
         let id = self.intern(name);
         let queue = self.get_mut(id);
         if queue.ordinal.is_none() {
-            let (before, name) = (queue.record_bytes(), queue.name.clone());
             queue.ordinal = Some(ordinal);
-            self.record_bytes = self.record_bytes + self.get(id).record_bytes() - before;
+            let (bytes, name) = (queue.record_bytes(), queue.name.clone());
+            self.record_bytes += bytes;
             self.created.insert(ordinal, id);
             self.sorted.insert(name, id);
             self.next_ordinal = self.next_ordinal.max(ordinal + 1);
@@ -301,5 +301,21 @@ mod tests {
         }
         queues.intern(b"that does not exist");
         assert_eq!(queues.record_bytes(), written.len() as u64);
+    }
+
+    #[test]
+    fn queues_with_jobs_and_without_a_record_are_known() {
+        let mut queues = Queues::new(Seeded(0));
+        let lost = queues.intern(b"lost");
+        queues.intern(b"empty");
+        let there = queues.create(b"there", 1);
+        queues.join(there);
+        assert_eq!(queues.without_record(), []);
+        queues.join(lost);
+        queues.join(lost);
+        queues.part(lost);
+        assert_eq!(queues.without_record(), [QueueName::new(b"lost")]);
+        queues.part(lost);
+        assert_eq!(queues.without_record(), []);
     }
 }

@@ -483,3 +483,24 @@ fn what_is_written_anew_is_cut_to_what_fits() {
     world.restart();
     assert_eq!(world.numbers(), [1, 2, 3, 4, 5]);
 }
+
+#[test]
+fn numbers_that_are_skipped_are_not_given_and_neither_are_more_than_can_be_counted() {
+    let mut world = World::new();
+    assert_eq!(world.enqueue(plain("q")), 1);
+    world.engine.skip_numbers(10);
+    assert_eq!(world.enqueue(plain("q")), 12);
+    world.restart();
+    assert_eq!(world.enqueue(plain("q")), 13);
+    world.engine.skip_numbers(u64::MAX);
+    assert_eq!(world.enqueue(plain("q")), (1 << 62) - 1, "there is room for what is known to come");
+}
+
+#[test]
+fn stretches_are_counted() {
+    let mut world = World::new();
+    assert_eq!(world.engine.stretches(), 1);
+    world.begin_stretch();
+    world.begin_stretch();
+    assert_eq!(world.engine.stretches(), 3);
+}

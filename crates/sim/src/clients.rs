@@ -350,7 +350,8 @@ mod tests {
 
     #[test]
     fn every_protocol_with_jobs_takes_part_wherever_servers_are_tried() {
-        let loads = ["scripts/crash/clients.py", "bench/overload", "bench/attackers.py", "crates/sim/tests/crash/speak.rs"];
+        let loads =
+            ["scripts/crash/clients.py", "bench/overload", "bench/attackers.py", "crates/sim/tests/crash/speak.rs"];
         for file in loads {
             let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
             let text = std::fs::read_to_string(path).expect("it is there").to_lowercase();
