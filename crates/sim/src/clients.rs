@@ -32,6 +32,8 @@ pub struct Put {
     pub lifetime_s: Option<u32>,
     /// How often it may fail; without, more often than it ever will.
     pub failures: Option<u32>,
+    /// How often it may be taken; without, as often as anyone likes.
+    pub attempts: Option<u32>,
     /// The numbers of the jobs that must be completed before it.
     pub blockers: Vec<u64>,
     /// Where it goes when it has failed too often, instead of away.
@@ -53,6 +55,7 @@ impl Put {
             delay_s: None,
             lifetime_s: None,
             failures: None,
+            attempts: None,
             blockers: Vec::new(),
             dead_queue: None,
             runs: false,

@@ -138,7 +138,7 @@ impl Job {
     pub fn must_have_result(&self) -> Option<bool> {
         let is_kept = self.protocol == "workq" && self.put.lifetime_s.is_none() && !self.put.runs;
         match (self.ended, self.fails) {
-            _ if !is_kept || self.ends != 1 => None,
+            _ if !is_kept || self.ends != 1 || self.may_be_used_up() => None,
             (Some((_, true)), 0) => Some(true),
             (None, 1) if self.failures == 1 && self.fails_at_once() => Some(false),
             _ => None,
@@ -148,7 +148,7 @@ impl Job {
     /// Whether it may be gone by then although nobody asked for it.
     fn is_mortal(&self, at_ms: u64) -> bool {
         self.put.lifetime_s.is_some() && self.expires_ms() <= at_ms
-            || self.put.failures.is_some() && self.may_have_failed()
+            || self.has_limits() && self.may_have_failed()
             || self.put.runs
     }
 
@@ -191,8 +191,22 @@ impl Job {
     /// Whether it may have failed for the last time: then it is gone, or in its dead queue.
     #[must_use]
     pub fn may_have_failed(&self) -> bool {
+        if self.may_be_used_up() {
+            return true;
+        }
         let is_too_often = |most: usize| self.failures_max().is_some_and(|allowed| most > allowed as usize);
         self.failures_max().is_some() && self.failures_most().is_none_or(is_too_often)
+    }
+
+    /// Whether it may fail only so often, or be taken.
+    fn has_limits(&self) -> bool {
+        self.put.failures.is_some() || self.put.attempts.is_some()
+    }
+
+    /// Whether it may have been taken as often as it may be: when the last who has it lets go of it, it has failed.
+    fn may_be_used_up(&self) -> bool {
+        let is_last = |attempts: u32| self.may_be_taken || self.leases.len() >= attempts as usize;
+        self.put.attempts.is_some_and(is_last)
     }
 
     /// Someone asks for something that may end its lease.

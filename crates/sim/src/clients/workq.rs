@@ -55,7 +55,8 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
             let ttr = put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000);
             let ttl = put.lifetime_s.map_or(LIFETIME_MS, |seconds| u64::from(seconds) * 1_000);
             let fails = put.failures.map_or(String::new(), |failures| format!(" -max-fails={}", failures + 1));
-            let flags = format!(" -priority={}{fails}", put.urgency);
+            let attempts = put.attempts.map_or(String::new(), |attempts| format!(" -max-attempts={attempts}"));
+            let flags = format!(" -priority={}{fails}{attempts}", put.urgency);
             let (command, label) = match put.delay_s {
                 _ if put.runs => (format!("run {id} {queue} {ttr} {RUN_WAIT_MS} {len}"), "workq run"),
                 None => (format!("add {id} {queue} {ttr} {ttl} {len}{flags}"), "workq add"),

@@ -19,6 +19,11 @@ impl Ledger {
                 ended.turn, asked.turn
             ));
         }
+        if let Some(attempts) = job.put.attempts
+            && job.leases.len() >= attempts as usize
+        {
+            return Err(format!("job {entry} was given more often than {attempts} times: {job:?}"));
+        }
         // What it waits for may have sent it to its dead queue, where it is ready.
         let is_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, at_ms);
         if let Some(delay_s) = job.put.delay_s
@@ -77,6 +82,10 @@ impl Ledger {
             ("checked: a job came after its date", is_dated && !is_dead),
             ("checked: a job came after what blocks it", !is_dead && !self.blockers(entry).is_empty()),
             ("checked: a job that had failed came when it may", has_failed),
+            (
+                "checked: a job was given as often as it may be",
+                job.put.attempts == u32::try_from(job.leases.len() + 1).ok(),
+            ),
         ];
         for (rule, _) in rules.into_iter().filter(|(_, says)| *says) {
             *self.checked.entry(rule).or_default() += 1;

@@ -164,6 +164,7 @@ pub const RECORDS: &[&str] = &[
     "checked: a job came after its date",
     "checked: a job came after what blocks it",
     "checked: a job that had failed came when it may",
+    "checked: a job was given as often as it may be",
     "checked: a job with a lifetime was not over",
     "checked: a lease was over before the next",
     "checked: who had a job run gave up in time",

@@ -132,6 +132,7 @@ impl Schedule {
             delay_s: some(self, 6, 6),
             lifetime_s: some(self, 8, 20),
             failures: if dead_queue.is_some() { Some(u32::from(self.coin())) } else { some(self, 6, 3) },
+            attempts: some(self, 8, 3),
             blockers: if blocked { vec![numbers[self.below(numbers.len())]] } else { Vec::new() },
             dead_queue,
             runs: self.one_in(20),
@@ -156,6 +157,10 @@ impl Schedule {
     pub fn ask(&mut self, index: usize, mut ask: Ask) {
         let speaker = self.people[index].speaker;
         let wall_ms = self.world.clock.wall_ms;
+        if let Ask::Put(put) = &mut ask {
+            // Nobody else can say that.
+            put.attempts = put.attempts.filter(|_| speaker.protocol == "workq" && !put.runs);
+        }
         let (bytes, label) = loop {
             match (speaker.say)(&ask, wall_ms) {
                 Some(said) => break said,
