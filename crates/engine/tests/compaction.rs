@@ -3,10 +3,11 @@
 mod support;
 
 use jobyard_engine::{
-    AttemptRule, Backoff, Blocker, By, ClientId, Command, Damaged, DateRank, Engine, FailureRule, Field, Hold, JobRef,
-    Look, NewJob, OwnTime, Parting, QueueOrder, RecordView, Refusal, Reply, Start, StateView, UsedUp, Uuid, records,
+    AttemptRule, Backoff, Blocker, By, ClientId, Command, Damaged, DateRank, Engine, FailureRule, Field, History, Hold,
+    JobRef, Look, NewJob, OwnTime, Parting, QueueOrder, RecordView, Refusal, Reply, Start, StateView, UsedUp, Uuid,
+    records,
 };
-use support::{CLIENT, World, name, plain};
+use support::{CLIENT, World, engine, name, plain};
 
 const UUID: Uuid = Uuid(0x6ba7_b810_9dad_41d1_80b4_00c0_4fd4_30c4);
 
@@ -503,4 +504,50 @@ fn stretches_are_counted() {
     world.begin_stretch();
     world.begin_stretch();
     assert_eq!(world.engine.stretches(), 3);
+}
+
+#[test]
+fn what_the_oldest_would_take_is_the_sum_of_its_queues_and_jobs() {
+    let bytes_of = |jobs: usize| {
+        let mut world = World::new();
+        for _ in 0..jobs {
+            world.enqueue(plain("q"));
+        }
+        world.begin_stretch();
+        world.engine.oldest_stretch_bytes()
+    };
+    let (one, two, three) = (bytes_of(1), bytes_of(2), bytes_of(3));
+    assert_eq!(two - one, three - two, "a job more takes as much");
+    assert!(two - one < one, "and a queue takes something too");
+}
+
+#[test]
+fn a_call_writes_as_much_as_it_may() {
+    let mut world = World::new();
+    for _ in 0..100 {
+        world.enqueue(NewJob::plain(name("q"), [b'x'; 200].into()));
+    }
+    world.begin_stretch();
+    assert!(!world.engine.compact(4_000));
+    let written = world.engine.records().len();
+    assert!((4_000..4_300).contains(&written), "{written} bytes");
+}
+
+#[test]
+fn counters_in_the_middle_of_a_log_do_not_excuse_what_is_missing_behind_them() {
+    let mut world = World::new();
+    world.enqueue(plain("q"));
+    world.begin_stretch();
+    world.compact_oldest();
+    let mut log: Vec<u8> = world.stretches.iter().flatten().copied().collect();
+    assert_eq!(engine(2).replay(&log, History::Whole), Ok(()));
+
+    let mut other = World::new();
+    for _ in 0..9 {
+        other.enqueue(plain("q"));
+    }
+    let before = other.bytes();
+    other.complete(9);
+    log.extend_from_slice(&other.stretches[0][before..]);
+    assert_eq!(engine(3).replay(&log, History::Whole), Err(Damaged), "job 9 was never put");
 }

@@ -1,10 +1,11 @@
 //! An engine with a log in stretches, which can be compacted, dropped and read back.
+#![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use std::collections::VecDeque;
 
 use jobyard_engine::{
-    By, Choice, ClientId, Command, Engine, History, Hold, JobRef, LeaseRequest, Limits, NewJob, Now, QueueName, Reply,
-    Wait, records,
+    By, Choice, ClientId, Command, Engine, History, Hold, JobRef, LeaseId, LeaseRequest, Limits, NewJob, Now,
+    QueueName, Reply, Wait, records,
 };
 
 pub const CLIENT: ClientId = ClientId(1);
@@ -15,6 +16,8 @@ pub struct World {
     pub stretches: VecDeque<Vec<u8>>,
     /// Bytes written since this was set to 0.
     pub appended: usize,
+    /// The last lease that was given.
+    pub last_lease: Option<LeaseId>,
     dropped: bool,
     epoch: u64,
 }
@@ -40,6 +43,7 @@ impl World {
             now: Now { engine_ms: 1_000, wall_ms: 50_000, random: 0 },
             stretches: VecDeque::from([Vec::new()]),
             appended: 0,
+            last_lease: None,
             dropped: false,
             epoch: 1,
         }
@@ -76,8 +80,10 @@ impl World {
             creates_queues: false,
             body_without: None,
         };
-        self.engine.handle(self.now, client, Command::Lease(Box::new(request)), &mut |_, reply| {
-            assert!(matches!(reply, Reply::Leased { .. }), "{reply:?}");
+        let given = &mut self.last_lease;
+        self.engine.handle(self.now, client, Command::Lease(Box::new(request)), &mut |_, reply| match reply {
+            Reply::Leased { lease, .. } => *given = Some(lease),
+            reply => panic!("{reply:?}"),
         });
         self.write();
     }
