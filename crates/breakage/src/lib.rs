@@ -39,6 +39,7 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("broker-time-from-clock-set-back", "a clock that was set back while the server was down moves time on"),
     ("broker-deadlines-before-looking", "after a stall, deadlines pass before it is looked for what has arrived"),
     ("broker-early-look", "who looks is answered before what they see is durable"),
+    ("broker-half-is-whole", "who has ended its half of a connection is taken for one that is gone"),
     ("broker-deaf-start", "what clients said while the server started is not looked at"),
     ("protocols-retries-short", "a task may fail once less than it may"),
     ("protocols-best-in-order", "who asks for the best job of several queues is given one of the first"),

@@ -86,7 +86,8 @@ impl<L: Log> Broker<L> {
                     news.hung_up.push(client);
                 }
                 Event::Ended(client) => {
-                    self.note(client, |client| client.end_input(Link::Ended, now_ms));
+                    let link = if crate::broken("broker-half-is-whole") { Link::Gone } else { Link::Ended };
+                    self.note(client, |client| client.end_input(link, now_ms));
                     news.hung_up.push(client);
                 }
                 Event::Gone(client) => {

@@ -168,6 +168,7 @@ pub const RECORDS: &[&str] = &[
     "checked: a job with a lifetime was not over",
     "checked: a lease was over before the next",
     "checked: who had a job run gave up in time",
+    "checked: who half-closes is answered",
     "checked: someone waits rightly",
     "checked: someone was told of nothing rightly",
     "audit: a queue is listed rightly",

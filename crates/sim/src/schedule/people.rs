@@ -245,7 +245,9 @@ impl Schedule {
         self.world.part(client, parting);
         if parting == Parting::HalfClose {
             let now_ms = self.world.elapsed_ms();
-            (self.people[index].gone, self.people[index].heard_ms) = (true, now_ms);
+            let who = &mut self.people[index];
+            who.half_closed |= !who.gone;
+            (who.gone, who.heard_ms) = (true, now_ms);
             return Ok(());
         }
         let person = self.people.swap_remove(index);
@@ -309,6 +311,11 @@ impl Schedule {
             if self.world.is_running() && !gone && !cut_off && !given_up && !self.stopping {
                 return Err(format!("{:?} was cut off, and nobody knows why", self.people[index]));
             }
+            let is_owed = who.half_closed && !who.was_deaf && !cut_off && self.world.is_running() && !self.stopping;
+            if is_owed && !who.is_answered() {
+                return Err(format!("{who:?} had only ended its half, and was not answered"));
+            }
+            self.count("checked: who half-closes is answered", u64::from(is_owed));
             self.world.forget(client);
             let person = self.people.swap_remove(index);
             self.lose(&person);

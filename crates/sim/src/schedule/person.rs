@@ -25,6 +25,8 @@ pub struct Person {
     pub(super) took: usize,
     /// Whether it sends nothing more.
     pub gone: bool,
+    /// Whether it has only ended its half of the connection: all that it asked for is to be answered.
+    pub half_closed: bool,
     pub reads: bool,
     /// Whether it did not read for a while.
     pub was_deaf: bool,
@@ -81,6 +83,7 @@ impl Person {
             holds: Vec::new(),
             took: 0,
             gone: false,
+            half_closed: false,
             reads: true,
             was_deaf: false,
             known: true,
