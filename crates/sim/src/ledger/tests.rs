@@ -1,5 +1,5 @@
 use super::*;
-use crate::clients::speaker;
+use crate::clients::{speaker, uuid_of_number};
 
 const A: ClientId = ClientId(1);
 const B: ClientId = ClientId(2);
