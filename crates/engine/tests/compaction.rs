@@ -551,3 +551,17 @@ fn counters_in_the_middle_of_a_log_do_not_excuse_what_is_missing_behind_them() {
     log.extend_from_slice(&other.stretches[0][before..]);
     assert_eq!(engine(3).replay(&log, History::Whole), Err(Damaged), "job 9 was never put");
 }
+
+#[test]
+fn a_job_whose_blockers_were_lost_is_there_and_ready_after_a_start() {
+    let mut world = World::new();
+    let lost = world.enqueue(plain("q"));
+    let before = world.bytes();
+    let blocked = world.enqueue(blocked_by(&[lost]));
+    let mut saved = engine(2);
+    saved.replay(&world.stretches[0][before..], History::Damaged).expect("what is left is believed");
+    assert!(saved.recover(world.now));
+    let jobs = saved.snapshot().jobs;
+    assert_eq!(jobs.iter().map(|job| job.number).collect::<Vec<_>>(), [blocked]);
+    assert!(format!("{:?}", jobs[0]).contains("Ready"), "{:?}", jobs[0]);
+}
