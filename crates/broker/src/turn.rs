@@ -284,7 +284,7 @@ impl<L: Log> Broker<L> {
             self.clients.farewells.first().map(|(ms, _)| ms).filter(|_| !crate::broken("broker-sleeps-past-farewells")),
             self.held_back_until_ms.filter(|_| !crate::broken("broker-sleeps-past-answers")),
             self.rest_until_ms,
-            self.tend_ms.filter(|_| self.commit.log.extent().short || !crate::broken("broker-sleeps-past-syncs")),
+            self.tend_ms.filter(|_| !crate::broken("broker-sleeps-past-syncs") || self.commit.log.extent().short),
             self.stop.until_ms(),
         ];
         match moments.into_iter().flatten().min() {
