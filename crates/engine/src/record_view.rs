@@ -295,3 +295,50 @@ impl Engine {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+    use crate::record::samples::one_of_each;
+
+    /// A view in one line.
+    fn line(view: &RecordView) -> String {
+        let mut line = view.kind.to_owned();
+        let number = view.number.map(|number| ("number", Field::Number(number)));
+        let queue = view.queue.as_ref().map(|queue| ("queue", Field::Bytes(queue.as_bytes().into())));
+        for (name, field) in number.iter().chain(&queue).chain(&view.fields) {
+            let shown = match field {
+                Field::Number(number) => number.to_string(),
+                Field::Signed(number) => format!("{number:+}"),
+                Field::Flag(flag) => flag.to_string(),
+                Field::Text(text) => text.clone(),
+                Field::Bytes(bytes) => format!("'{}'", bytes.escape_ascii()),
+                Field::Numbers(numbers) => format!("{numbers:?}"),
+            };
+            write!(line, " {name}={shown}").expect("a text takes all");
+        }
+        line
+    }
+
+    #[test]
+    fn every_record_is_shown_with_all_that_it_says() {
+        let mut bytes = Vec::new();
+        one_of_each().iter().for_each(|record| record.encode(&mut bytes));
+        let shown = records(&bytes).map(|view| line(&view.expect("it is whole")));
+        let expected = include_str!("record/samples.txt").lines();
+        assert_eq!(shown.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn behind_a_damaged_record_nothing_is_shown() {
+        let mut bytes = Vec::new();
+        Record::Removed { number: 1 }.encode(&mut bytes);
+        bytes.push(0xff);
+        Record::Removed { number: 2 }.encode(&mut bytes);
+        let shown: Vec<_> = records(&bytes).collect();
+        assert_eq!(shown.len(), 2);
+        assert_eq!((shown[0].as_ref().map(line), &shown[1]), (Ok("removed number=1".to_owned()), &Err(Damaged)));
+    }
+}
