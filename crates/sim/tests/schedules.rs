@@ -1,5 +1,7 @@
 //! Whole schedules: none may break a promise, the same seed must give the same bytes, and all that can happen must.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use jobyard_sim::clients::SPEAKERS;
 use jobyard_sim::schedule::{FAULTS, Tally, never_happened, run};
 
@@ -13,11 +15,16 @@ fn schedules() -> u64 {
 #[test]
 fn no_schedule_breaks_a_promise_and_all_that_can_happen_does() {
     let (count, threads) = (schedules(), std::thread::available_parallelism().map_or(1, usize::from) as u64);
+    let is_wrong = AtomicBool::new(false);
     let share = |thread: u64| {
         let mut tally = Tally::new();
         for seed in (1..=count).filter(|seed| seed % threads == thread) {
+            if is_wrong.load(Ordering::Relaxed) {
+                break;
+            }
             let outcome = run(seed, false);
             if let Some(wrong) = outcome.wrong {
+                is_wrong.store(true, Ordering::Relaxed);
                 panic!("seed {seed}: {wrong}\nto see it again: scripts/simulate --seed {seed} --trace");
             }
             outcome.tally.into_iter().for_each(|(what, times)| *tally.entry(what).or_default() += times);
