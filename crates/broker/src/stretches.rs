@@ -188,6 +188,7 @@ mod tests {
     use super::*;
     use crate::tests::told_log::ToldLog;
     use crate::{Clock, Config};
+    use jobyard_engine::{ClientId, Command, NewJob, QueueName};
     use jobyard_log::{Batch, Moment};
 
     const SEGMENT: u64 = 1_000_000;
@@ -255,6 +256,99 @@ mod tests {
         }
         assert_eq!(broker.stretches.starts.len() as u64, segments);
         broker
+    }
+
+    #[test]
+    fn the_newest_segment_is_never_written_anew() {
+        assert!(short_of_room(2).compaction_due());
+        assert!(!short_of_room(1).compaction_due());
+    }
+
+    #[test]
+    fn each_segment_that_is_read_back_is_a_stretch_and_there_is_always_one() {
+        for segments in 0..3 {
+            let payloads = vec![Vec::new(); segments];
+            let mut log = ToldLog { payloads, extent: extent(0, false, 0), ..ToldLog::new() };
+            log.claim.tail = segments as u64;
+            let clock = Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 };
+            let mut broker = Broker::begin(Config::default(), log, clock).unwrap();
+            while broker.replaying() {
+                assert!(!broker.compaction_due(), "not all of it is known");
+                broker.recover(usize::MAX);
+            }
+            assert_eq!(broker.stretches.starts.len(), segments.max(1));
+        }
+    }
+
+    /// One that has put jobs of so many bytes together, all of them in the oldest of two segments, which is too long.
+    fn with_jobs(bytes: usize) -> Broker<ToldLog> {
+        const BODY_BYTES: usize = 10_000;
+        let mut broker = short_of_room(1);
+        for _ in 0..bytes / BODY_BYTES {
+            let job = NewJob::plain(QueueName::new(b"q"), [0; BODY_BYTES].into());
+            broker.engine.handle(broker.now, ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});
+        }
+        broker.submit();
+        broker.stretches.begin(broker.commit.submitted() + 1, &mut broker.engine);
+        broker.commit.log.extent = extent(100 * SEGMENT, false, 0);
+        assert!(broker.compaction_due());
+        broker
+    }
+
+    #[test]
+    fn the_oldest_segment_goes_when_what_lives_of_it_is_durable_elsewhere_and_not_before() {
+        let mut broker = with_jobs(50_000);
+        let newest = broker.stretches.starts[1];
+        broker.compact(0);
+        assert!(!broker.compaction_due(), "all of it was written anew");
+        broker.commit.log.completions = [None].into();
+        broker.submit();
+        broker.drop_rewritten();
+        assert_eq!((&broker.commit.log.truncated[..], broker.stretches.starts.len()), (&[][..], 2));
+        assert!(!broker.compaction_due());
+        broker.commit.poll();
+        broker.drop_rewritten();
+        assert_eq!((&broker.commit.log.truncated[..], broker.stretches.starts.len()), (&[newest][..], 1));
+    }
+
+    #[test]
+    fn twice_what_is_appended_is_written_anew_and_a_little_more() {
+        let mut broker = with_jobs(3_000_000);
+        broker.compact(80_000);
+        let written = broker.engine.records().len();
+        let expected = PORTION_BYTES + 2 * 80_000;
+        assert!(written.abs_diff(expected) < 11_000, "{written} instead of {expected}");
+    }
+
+    #[test]
+    fn what_is_written_anew_goes_along_with_a_short_batch_and_behind_a_long_one() {
+        // A quarter of a segment is long.
+        for (decided, batches) in [(1_000, 1), (250_000, 1), (250_001, 2)] {
+            let mut broker = with_jobs(3_000_000);
+            let own_bytes = put(&mut broker, decided);
+            assert_eq!(own_bytes, decided);
+            let before = broker.commit.log.lengths.len();
+            broker.commit();
+            let lengths = &broker.commit.log.lengths[before..];
+            assert_eq!(lengths.len(), batches, "{decided}: {lengths:?}");
+            let along = lengths[0] - own_bytes;
+            assert_eq!(along > 0, batches == 1, "{decided}: {lengths:?}");
+        }
+    }
+
+    /// Puts a job whose records take so many bytes.
+    fn put(broker: &mut Broker<ToldLog>, bytes: usize) -> usize {
+        let mut body_bytes = bytes - 20;
+        loop {
+            broker.engine.clear_records();
+            let job = NewJob::plain(QueueName::new(b"q"), vec![0; body_bytes].into());
+            broker.engine.handle(broker.now, ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});
+            let taken = broker.engine.records().len();
+            if taken >= bytes {
+                return taken;
+            }
+            body_bytes += bytes - taken;
+        }
     }
 
     #[test]

@@ -16,6 +16,10 @@ pub(crate) struct ToldLog {
     pub(crate) due_ms: Option<u64>,
     pub(crate) wakes: bool,
     pub(crate) submitted: Vec<Position>,
+    /// How long each batch's payload was.
+    pub(crate) lengths: Vec<usize>,
+    /// Where it was told to begin.
+    pub(crate) truncated: Vec<Position>,
     pub(crate) closed: u32,
 }
 
@@ -32,6 +36,8 @@ impl ToldLog {
             due_ms: None,
             wakes: false,
             submitted: Vec::new(),
+            lengths: Vec::new(),
+            truncated: Vec::new(),
             closed: 0,
         }
     }
@@ -56,8 +62,9 @@ impl Log for ToldLog {
         Ok((from < self.payloads.len() as u64).then_some(from + 1))
     }
 
-    fn submit(&mut self, _epoch: u64, expected_position: Position, _batch: Batch<'_>) {
+    fn submit(&mut self, _epoch: u64, expected_position: Position, batch: Batch<'_>) {
         self.submitted.push(expected_position);
+        self.lengths.push(batch.payload.len());
     }
 
     fn completed(&mut self) -> Option<Completion> {
@@ -69,7 +76,9 @@ impl Log for ToldLog {
         self.wakes
     }
 
-    fn truncate_before(&mut self, _position: Position) {}
+    fn truncate_before(&mut self, position: Position) {
+        self.truncated.push(position);
+    }
 
     fn extent(&self) -> Extent {
         self.extent
