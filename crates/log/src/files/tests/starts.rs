@@ -39,6 +39,28 @@ fn a_manifest_that_cannot_be_trusted_is_no_end_as_long_as_there_is_a_segment() {
 }
 
 #[test]
+fn one_segment_with_batches_and_no_manifest_is_no_first_start_that_was_cut_off() {
+    let disk = three();
+    disk.remove_now("manifest");
+    let before = disk.contents();
+    assert_eq!(recovered(&disk), Err(LogError::MissingManifest { segment: name_of(1) }));
+    assert_eq!(disk.contents(), before, "nothing was touched");
+}
+
+#[test]
+fn who_takes_a_log_over_again_begins_anew() {
+    let disk = TestDisk::new();
+    let (mut log, _) = claimed(&disk, options());
+    append(&mut log, 1, 1..=9);
+    assert_eq!(log.replay(1, 1, &mut |_| {}), Ok(Some(2)));
+    log.submit(1, 10, batch(10, &payload(10)));
+    let claim = log.claim(1).unwrap();
+    assert_eq!((claim.epoch, claim.tail), (2, 10));
+    assert_eq!(log.completed(), None, "nobody waits for what came before");
+    assert_eq!(read(&mut log), Ok(expected(1..=10)));
+}
+
+#[test]
 fn a_first_start_makes_its_segment_once() {
     let disk = TestDisk::new();
     claimed(&disk, options());
