@@ -173,7 +173,6 @@ impl<L: Log> Broker<L> {
                 self.compact(decided_bytes);
                 self.submit();
             }
-            self.make_room();
         }
         self.drop_rewritten();
         self.commit.notice_trouble();
