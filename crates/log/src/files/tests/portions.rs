@@ -1,7 +1,11 @@
 //! How much is read and written at once, and what is longer than that.
 
 use super::*;
-use crate::files::segment::name_of;
+use crate::FRAME_HEADER_BYTES;
+use crate::files::format::CURRENT;
+use crate::files::scan::Scan;
+use crate::files::segment::{HEADER_BYTES, name_of};
+use crate::files::volume;
 use crate::files::{Found, Reader};
 
 const SEGMENT: u64 = 4 * 1024 * 1024;
@@ -101,4 +105,20 @@ fn damage_longer_than_what_is_read_at_once_hides_nothing_behind_it() {
         assert_eq!(batches, [(1, lengths[0]), (3, lengths[2]), (4, lengths[3])]);
         assert_eq!(lost, [(2, 2, 80 + lengths[1] as u64)]);
     }
+}
+
+#[test]
+fn what_is_passed_over_may_end_just_behind_what_was_read() {
+    let mut disk = many();
+    let file = volume::open(&mut disk, &name_of(1)).unwrap();
+    let mut scan = Scan::new(file, name_of(1), HEADER_BYTES, CURRENT, SALT).unwrap();
+    let frame_bytes = FRAME_HEADER_BYTES + 1000;
+    assert!(scan.frame().unwrap().is_ok());
+    scan.pass(frame_bytes);
+    // A window's worth from here ends one frame behind the window.
+    let frames = 1024 * KIB / frame_bytes;
+    scan.pass(frames * frame_bytes);
+    assert_eq!(scan.offset(), HEADER_BYTES + ((frames + 1) * frame_bytes) as u64);
+    let position = scan.frame().unwrap().map(|frame| frame.header.position);
+    assert_eq!(position, Ok(frames as u64 + 2));
 }
