@@ -124,9 +124,9 @@ impl Spares {
         self.ready_count() <= WANTED
     }
 
-    /// Whether one has to be made.
+    /// Whether one has to be made, if none is being made.
     fn wants_new(&self) -> bool {
-        self.ready_count() + u64::from(self.coming.is_some()) < WANTED
+        self.ready_count() < WANTED
     }
 
     pub fn add(&mut self, spare: Spare) {
