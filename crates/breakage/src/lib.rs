@@ -67,6 +67,8 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("engine-failures-off-by-one", "a job may fail once more than it may"),
     ("engine-attempts-forgotten", "attempts are not counted"),
     ("engine-lifetime-ignored", "jobs do not expire"),
+    ("engine-id-given-twice", "a job is put under the UUID of another"),
+    ("engine-id-taken-for-ever", "the UUID of a job that is gone is refused"),
     ("engine-number-reused", "a number is given again after a start"),
     ("engine-compaction-forgets", "what is written anew leaves some jobs out"),
     ("engine-compaction-forgets-failures", "what is written anew leaves out how often a job has failed"),

@@ -1,5 +1,6 @@
 //! The one door to durable state: what each record does. Recovery and live requests both pass here.
 
+use crate::broken;
 use crate::bytes::bytes_len;
 use crate::command::{DateRank, UsedUp};
 use crate::job::{Due, Job, Rank, Rare, State, dated_rank};
@@ -119,7 +120,9 @@ impl Store {
         indexes.leave(&job);
         self.queues.part(job.queue);
         if let Some(rare) = job.rare.as_deref() {
-            if let Some(uuid) = rare.uuid {
+            if let Some(uuid) = rare.uuid
+                && !broken("engine-id-taken-for-ever")
+            {
                 self.uuids.remove(&uuid);
             }
             if let Some(at_ms) = rare.expires_ms {

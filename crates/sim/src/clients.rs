@@ -18,6 +18,8 @@ pub type Entry = usize;
 pub struct Put {
     /// Which job it is. Its body tells.
     pub entry: Entry,
+    /// Whose UUID it has, if the protocol lets a client choose one: its own, or that of another job.
+    pub id_of: Entry,
     /// Where to.
     pub queue: &'static str,
     /// A JSON object without blanks, so that each protocol shows it as it was.
@@ -48,6 +50,7 @@ impl Put {
     pub fn plain(entry: Entry, queue: &'static str, body: String) -> Self {
         Put {
             entry,
+            id_of: entry,
             queue,
             body,
             urgency: 0,
@@ -60,6 +63,12 @@ impl Put {
             dead_queue: None,
             runs: false,
         }
+    }
+
+    /// The UUID that its client chose for it, if it can.
+    #[must_use]
+    pub fn uuid(&self) -> String {
+        uuid_of_entry(self.id_of)
     }
 
     /// Whether nobody but masenko can say it.
@@ -145,6 +154,16 @@ pub enum Ask {
 }
 
 impl Ask {
+    /// The job of which nothing is left if that is done for one who speaks so.
+    #[must_use]
+    pub fn removes(&self, speaker: &Speaker) -> Option<Entry> {
+        match self {
+            Ask::Remove(held) => Some(held.entry),
+            Ask::Complete(held) if speaker.removes_what_is_done => Some(held.entry),
+            _ => None,
+        }
+    }
+
     /// The job that it may end, or whose lease.
     #[must_use]
     pub fn disturbs(&self) -> Option<Entry> {

@@ -1,6 +1,7 @@
 //! What clients asked and were told, and what must be so because of it. It knows nothing of the server but that.
 
 mod certain;
+mod ids;
 mod job;
 mod rules;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use jobyard_engine::ClientId;
 use crate::clients::{DAY_MS, Entry, Put, Speaker};
 use crate::world::Wrong;
 pub use certain::Kept;
+pub use ids::Id;
 pub use job::Job;
 use job::Lease;
 
@@ -123,14 +125,16 @@ impl Ledger {
     /// Someone asks to put a job.
     pub fn put_asked(&mut self, put: &Put, protocol: &'static str, when: When) {
         assert_eq!(put.entry, self.jobs.len(), "jobs are counted");
+        let refused = protocol == "workq" && self.is_taken(put.id_of);
         self.jobs.push(Job {
             put: put.clone(),
             protocol,
             number: None,
             asked: when,
             put_told: None,
-            refused: false,
+            refused,
             ends: 0,
+            may_be_removed: false,
             completed: [false; 2],
             ended: None,
             fails: 0,
@@ -149,9 +153,10 @@ impl Ledger {
     /// Jobs were said to be there.
     ///
     /// # Errors
-    /// If a number was given before.
+    /// If a number was given before, or another job has the UUID.
     pub fn put_told(&mut self, entries: &[Entry], numbers: &[u64], when: When) -> Result<(), Wrong> {
         for (index, entry) in entries.iter().enumerate() {
+            self.claim_id(*entry)?;
             self.jobs[*entry].put_told = Some(when);
             if let Some(&number) = numbers.get(index) {
                 if !self.numbers.insert(number) {
@@ -178,6 +183,11 @@ impl Ledger {
     pub fn complete_asked(&mut self, entry: Entry, with_result: bool) {
         self.jobs[entry].completed[usize::from(with_result)] = true;
         self.end_asked(entry);
+    }
+
+    /// Someone asks for something that may leave nothing of a job, besides ending it.
+    pub fn removal_asked(&mut self, entry: Entry) {
+        self.jobs[entry].may_be_removed = true;
     }
 
     /// It was refused: that did not end the job.
@@ -249,12 +259,6 @@ impl Ledger {
         self.put_refused(&entries);
     }
 
-    /// The job of this UUID, if anyone put it.
-    #[must_use]
-    pub fn entry_of_uuid(&self, uuid: &str) -> Option<Entry> {
-        self.jobs.iter().position(|job| job.uuid().as_deref() == Some(uuid))
-    }
-
     /// The entry of this body.
     ///
     /// # Errors
@@ -296,6 +300,9 @@ impl Ledger {
         };
         self.check_taken(entry, &lease, asked)?;
         self.count_checked(entry, &lease, asked);
+        if self.jobs[entry].put_told.is_none() {
+            self.claim_id(entry)?;
+        }
         let job = &mut self.jobs[entry];
         // What someone was given is there, whoever else was told.
         job.put_told.get_or_insert(when);

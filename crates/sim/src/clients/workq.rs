@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Ask, Choice, Counts, DAY_MS, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line,
-    nonsense, text, unexpected, uuid_of_entry,
+    nonsense, text, unexpected,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -51,7 +51,7 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
             if put.is_masenkos() || put.runs && !is_plain {
                 return None;
             }
-            let (id, queue, body, len) = (uuid_of_entry(put.entry), put.queue, &put.body, put.body.len());
+            let (id, queue, body, len) = (put.uuid(), put.queue, &put.body, put.body.len());
             let ttr = put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000);
             let ttl = put.lifetime_s.map_or(LIFETIME_MS, |seconds| u64::from(seconds) * 1_000);
             let fails = put.failures.map_or(String::new(), |failures| format!(" -max-fails={}", failures + 1));
@@ -102,7 +102,7 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         return Ok(Some((used, Heard::Refused(first))));
     }
     match ask {
-        Ask::Put(put) if put.runs => result(&uuid_of_entry(put.entry), rest, used),
+        Ask::Put(put) if put.runs => result(&put.uuid(), rest, used),
         Ask::Result { uuid, .. } => result(uuid, rest, used),
         Ask::List { .. } => listed(&first, rest, used),
         Ask::Greet => Ok(listed(&first, rest, used)?.map(|(used, _)| (used, Heard::Done))),

@@ -3,7 +3,7 @@
 use jobyard_engine::ClientId;
 
 use super::When;
-use crate::clients::{DAY_MS, Put, Speaker, uuid_of_entry, uuid_of_number};
+use crate::clients::{DAY_MS, Put, Speaker, uuid_of_number};
 
 /// A job, as those who deal with it know it.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Job {
     pub refused: bool,
     /// How much was asked that may have ended it: all but what was refused.
     pub(super) ends: usize,
+    /// Whether anyone asked to remove it, so that nothing is kept of it.
+    pub(super) may_be_removed: bool,
     /// Whether anyone asked to complete it with a result, and without one.
     pub(super) completed: [bool; 2],
     /// When it was said to be done or removed, and whether a result may be left of it.
@@ -79,8 +81,13 @@ impl Job {
     pub fn uuid(&self) -> Option<String> {
         match self.number {
             Some(number) => Some(uuid_of_number(number)),
-            None => (self.protocol == "workq").then(|| uuid_of_entry(self.put.entry)),
+            None => (self.protocol == "workq").then(|| self.put.uuid()),
         }
+    }
+
+    /// Whether nothing is left of it for certain: it was never put, or it was removed.
+    pub(super) fn is_gone(&self) -> bool {
+        self.refused || self.ended.is_some_and(|(_, keeps)| !keeps)
     }
 
     /// The result that it must have, if any: nothing but that was ever asked, and it was done.

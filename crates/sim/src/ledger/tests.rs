@@ -505,8 +505,8 @@ fn a_result_needs_someone_who_gave_it() {
     assert_eq!(ledger.jobs[0].must_have_result(), Some(true));
     ledger.end_asked(0);
     assert_eq!(ledger.jobs[0].must_have_result(), None, "someone may have removed it");
-    assert_eq!(ledger.entry_of_uuid(&uuid_of_number(0)), Some(0));
-    assert_eq!(ledger.entry_of_uuid(&uuid_of_number(1)), None);
+    assert_eq!(ledger.find_under(&uuid_of_number(0), |_| true), Some(0));
+    assert_eq!(ledger.find_under(&uuid_of_number(1), |_| true), None);
 }
 
 #[test]
@@ -527,4 +527,43 @@ fn what_a_crash_left_open_is_found_out_for_good() {
     ledger.ended(0, false, at(3));
     assert!(!ledger.is_open(0));
     refused(take(&mut ledger, 0, A, "goqueue", 4), "came back");
+}
+
+#[test]
+fn of_a_uuid_it_is_known_whether_a_job_has_it() {
+    let mut ledger = ledger_of("workq", [plain(0)]);
+    ledger.jobs[0].put_told = None;
+    assert_eq!(ledger.id(0), Id::Open);
+    ledger.put_told(&[0], &[], at(1)).unwrap();
+    assert_eq!(ledger.id(0), Id::Taken);
+    ledger.complete_asked(0, true);
+    ledger.ended(0, true, at(2));
+    assert_eq!(ledger.id(0), Id::Taken, "its result has it");
+    ledger.removal_asked(0);
+    assert_eq!(ledger.id(0), Id::Unclear);
+    ledger.jobs[0].ended = Some((at(3), false));
+    assert_eq!(ledger.id(0), Id::Free);
+    let mut mortal = ledger_of("workq", [Put { lifetime_s: Some(1), ..plain(0) }]);
+    assert_eq!(mortal.id(0), Id::Unclear);
+    mortal.put_refused(&[0]);
+    assert_eq!(mortal.id(0), Id::Free);
+}
+
+#[test]
+fn one_job_at_a_time_has_a_uuid() {
+    let namesake = |entry| Put { id_of: 0, ..plain(entry) };
+    let mut ledger = ledger_of("workq", [plain(0)]);
+    ledger.put_asked(&namesake(1), "workq", at(2));
+    assert!(ledger.jobs[1].refused && ledger.may_be_duplicate(1) && !ledger.may_be_duplicate(0));
+    assert!(ledger.put_told(&[1], &[], at(3)).is_err());
+    assert!(ledger.is_of_namesake(1, body_of(0).as_bytes()) && !ledger.is_of_namesake(1, body_of(1).as_bytes()));
+    ledger.put_asked(&namesake(2), "goqueue", at(4));
+    assert!(!ledger.jobs[2].refused && !ledger.may_be_duplicate(2), "it has a number");
+
+    let mut ledger = ledger_of("workq", [plain(0)]);
+    ledger.jobs[0].put_told = None;
+    ledger.put_asked(&namesake(1), "workq", at(2));
+    assert!(!ledger.jobs[1].refused && ledger.may_be_duplicate(0) && ledger.may_be_duplicate(1));
+    take(&mut ledger, 0, A, "workq", 3).unwrap();
+    assert!(ledger.jobs[1].refused, "the other one has it");
 }

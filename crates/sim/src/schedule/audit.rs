@@ -97,7 +97,7 @@ impl Schedule {
             let Some(uuid) = self.ledger.jobs[entry].uuid() else { continue };
             let heard = self.ask_now(index, Ask::Inspect(uuid))?;
             let now = self.now();
-            match heard {
+            match self.about(entry, heard) {
                 Heard::Job(Some((state, _))) if !FINISHED.contains(&state) => {
                     self.ledger.found_there(entry, now);
                     self.count("found out: it is there", 1);
@@ -113,6 +113,14 @@ impl Schedule {
         self.goes(visitor.client)
     }
 
+    /// What was heard of a UUID, as it concerns this job: another one may have it.
+    fn about(&self, entry: Entry, heard: Heard) -> Heard {
+        match heard {
+            Heard::Job(Some((_, body))) if self.ledger.is_of_namesake(entry, &body) => Heard::Job(None),
+            heard => heard,
+        }
+    }
+
     /// Every job whose id is known is there, or is not, as it must be.
     fn inspect_all(&mut self) -> Result<(), Wrong> {
         let index = self.visitor("workq");
@@ -126,7 +134,8 @@ impl Schedule {
                 }
                 self.count(if success { "audit: a result is there" } else { "audit: a failure is there" }, 1);
             }
-            let Heard::Job(found) = self.ask_now(index, Ask::Inspect(uuid))? else {
+            let heard = self.ask_now(index, Ask::Inspect(uuid))?;
+            let Heard::Job(found) = self.about(entry, heard) else {
                 return Err("an inspection was refused".to_owned());
             };
             self.check_found(entry, found.as_ref())?;

@@ -3,7 +3,7 @@
 use super::Schedule;
 use super::expected::{is_right_at_all, words_of};
 use super::person::Pending;
-use crate::clients::{Ask, Entry, Heard, Held, Put, uuid_of_entry};
+use crate::clients::{Ask, Entry, Heard, Held, Put};
 use crate::ledger::{Taker, When};
 use crate::world::{Chunk, Wrong};
 
@@ -11,7 +11,10 @@ use crate::world::{Chunk, Wrong};
 pub const NO_RETRIES: &str = "No retries remaining";
 /// What workq says of a job that is done, and what is said of one that is not there.
 const DUPLICATE_RESULT: &str = "-CLIENT-ERROR Duplicate result";
-const GONE: [&str; 3] = ["-NOT-FOUND", "already deleted", "no-job"];
+pub const NOT_FOUND: &str = "-NOT-FOUND";
+/// What workq says of a UUID that is taken.
+pub const DUPLICATE: &str = "Duplicate job";
+const GONE: [&str; 3] = [NOT_FOUND, "already deleted", "no-job"];
 /// What masenko says to those who are silent for too long.
 const NO_HEARTBEAT: &[u8] = b"ERR {\"msg\":\"no heartbeat\"}\n";
 
@@ -108,7 +111,7 @@ impl Schedule {
     fn note_refused(&mut self, ask: &Ask, words: &str, when: When) {
         match ask {
             // Someone has removed what was to be run.
-            Ask::Put(put) if words == "-NOT-FOUND" => self.ledger.ended(put.entry, false, when),
+            Ask::Put(put) if words == NOT_FOUND => self.ledger.ended(put.entry, false, when),
             Ask::Put(put) => self.ledger.put_refused(&[put.entry]),
             Ask::Group { puts, completes } => {
                 let entries: Vec<_> = puts.iter().map(|put| put.entry).collect();
@@ -145,6 +148,7 @@ impl Schedule {
     }
 
     fn note_put(&mut self, index: usize, put: &Put, heard: &Heard, asked: When, when: When) -> Result<(), Wrong> {
+        self.check_id(index, put, heard)?;
         match heard {
             Heard::Put(numbers) => self.ledger.put_told(&[put.entry], numbers, when),
             // What was run is gone when that was answered; but if its client leaves, whoever took it keeps it.
@@ -156,7 +160,7 @@ impl Schedule {
                 Ok(())
             }
             Heard::Result { success, says } => {
-                self.check_result(&uuid_of_entry(put.entry), *success, *says)?;
+                self.check_result(&put.uuid(), *success, *says)?;
                 self.ledger.ended(put.entry, false, when);
                 Ok(())
             }

@@ -5,7 +5,7 @@ use jobyard_protocols::PROTOCOLS;
 use super::person::{Pending, Person};
 use super::{QUEUES, Schedule, listener_of};
 use crate::clients::{Ask, Entry, FOR_EVER_MS, Put, SPEAKERS, Speaker, speaker, uuid_of_entry};
-use crate::ledger::{Group, Job, When};
+use crate::ledger::{Group, Id, Job, When};
 use crate::world::{Manners, Parting, Wrong};
 
 /// So much is asked without waiting for answers, at most.
@@ -50,7 +50,11 @@ impl Schedule {
     fn think_of_something(&mut self, index: usize) -> Ask {
         let holds = self.people[index].holds.len();
         match self.below(20) {
-            0..8 => Ask::Put(self.job(self.ledger.next_entry())),
+            0..8 => {
+                let put = self.job(self.ledger.next_entry());
+                let is_workqs = self.people[index].speaker.protocol == "workq";
+                Ask::Put(if is_workqs && self.one_in(4) { self.under_some_id(put) } else { put })
+            }
             8 if self.people[index].speaker.protocol == "masenko" => self.group(index),
             9..14 => self.take(index),
             14 => self.look(index),
@@ -125,6 +129,7 @@ impl Schedule {
         let dead_queue = if self.one_in(6) { Some(self.queue()) } else { None };
         Put {
             entry,
+            id_of: entry,
             queue: self.queue(),
             body,
             urgency: if self.one_in(3) { u32::try_from(self.below(5)).unwrap_or(0) } else { 0 },
@@ -137,6 +142,54 @@ impl Schedule {
             dead_queue,
             runs: self.one_in(20),
         }
+    }
+
+    /// The same job, to be put under the UUID of another, if it is known what must come of that: it is taken, or free again
+    /// and nobody knows the job that had it, or that job is being put as well.
+    fn under_some_id(&mut self, put: Put) -> Put {
+        let latest = if self.coin() { 6 } else { 60 };
+        let back = 1 + self.below(latest);
+        let Some(other) = put.entry.checked_sub(back).filter(|other| self.ledger.jobs[*other].protocol == "workq")
+        else {
+            return put;
+        };
+        let id_of = self.ledger.jobs[other].put.id_of;
+        match self.ledger.id(id_of) {
+            Id::Taken => Put { id_of, ..put },
+            Id::Free if !self.people.iter().any(|person| self.knows_id(person, id_of)) => Put { id_of, ..put },
+            // It has to be there when the other one is looked at.
+            Id::Open if self.people.iter().any(|person| person.puts_under(id_of).next().is_some()) => {
+                Put { id_of, runs: false, lifetime_s: None, ..put }
+            }
+            Id::Free | Id::Open | Id::Unclear => put,
+        }
+    }
+
+    /// Whether someone may still ask something of the job that had this UUID.
+    fn knows_id(&self, person: &Person, id_of: Entry) -> bool {
+        let uuid = uuid_of_entry(id_of);
+        let has_id = |entry: Entry| self.ledger.jobs[entry].put.id_of == id_of;
+        // It may have been given the job before that was removed, and hear of it later.
+        let may_have_taken = |queues: &[&str], asked: When| {
+            let had_id = self.ledger.jobs.iter().filter(|job| has_id(job.put.entry));
+            let was_there = |job: &Job| job.ended.is_some_and(|(ended, _)| asked.turn <= ended.turn);
+            had_id.filter(|job| was_there(job)).any(|job| queues.iter().any(|queue| job.put.may_be_in(queue)))
+        };
+        let asks = |pending: &Pending| match &pending.ask {
+            Ask::Result { uuid: asked, .. } => *asked == uuid,
+            Ask::Take { queues, .. } => may_have_taken(queues, pending.asked),
+            ask => ask.disturbs().is_some_and(has_id),
+        };
+        person.holds.iter().any(|held| has_id(held.entry))
+            || person.pending.iter().any(asks)
+            || person.puts_under(id_of).next().is_some()
+    }
+
+    /// Whether this would remove a job under whose UUID another is being put: nobody could tell which was there first.
+    fn frees_contested_id(&self, speaker: &Speaker, ask: &Ask) -> bool {
+        let Some(entry) = ask.removes(speaker) else { return false };
+        let id_of = self.ledger.jobs[entry].put.id_of;
+        self.people.iter().any(|person| person.puts_under(id_of).any(|other| other != entry))
     }
 
     /// A job that everybody can put, but for its dead queue.
@@ -170,9 +223,12 @@ impl Schedule {
                 },
             }
         };
+        if self.frees_contested_id(speaker, &ask) {
+            return;
+        }
         let now = self.now();
         let sure = self.is_sure(index, &ask);
-        self.note_asked(&ask, speaker.protocol, now);
+        self.note_asked(&ask, speaker, now);
         self.count(label, 1);
         let person = &mut self.people[index];
         person.known = true;
@@ -189,7 +245,9 @@ impl Schedule {
         self.world.send(client, &bytes);
     }
 
-    fn note_asked(&mut self, ask: &Ask, protocol: &'static str, now: When) {
+    fn note_asked(&mut self, ask: &Ask, speaker: &Speaker, now: When) {
+        let protocol = speaker.protocol;
+        ask.removes(speaker).into_iter().for_each(|entry| self.ledger.removal_asked(entry));
         match ask {
             Ask::Put(put) => self.ledger.put_asked(put, protocol, now),
             Ask::Group { puts, completes } => {

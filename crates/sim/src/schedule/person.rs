@@ -119,6 +119,15 @@ impl Person {
         }
     }
 
+    /// The jobs that it puts under this UUID, and has not heard of.
+    pub fn puts_under(&self, id_of: Entry) -> impl Iterator<Item = Entry> {
+        let is_workqs = self.speaker.protocol == "workq";
+        self.pending.iter().filter_map(move |pending| match &pending.ask {
+            Ask::Put(put) if is_workqs && put.id_of == id_of => Some(put.entry),
+            _ => None,
+        })
+    }
+
     /// Since which turn it has waited for a job, as the server knows.
     pub fn waits_since(&self) -> Option<u64> {
         self.pending.front()?.oldest.map(|oldest| oldest.turn)

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use jobyard_engine::{Choice, Limits};
 
-use super::hearing::NO_RETRIES;
+use super::hearing::{DUPLICATE, NO_RETRIES, NOT_FOUND};
 use super::person::SLACK_MS;
 use super::{QUEUES, Schedule};
-use crate::clients::{Ask, Counts, DAY_MS, Entry, Held, Put, RUN_WAIT_MS};
+use crate::clients::{Ask, Counts, DAY_MS, Entry, Heard, Held, Put, RUN_WAIT_MS};
 use crate::ledger::{Kept, When};
 use crate::world::Wrong;
 
@@ -229,13 +229,26 @@ impl Schedule {
 
     /// Someone was told the result of a job.
     pub(super) fn check_result(&mut self, uuid: &str, success: bool, says: bool) -> Result<Entry, Wrong> {
-        let entry = self.ledger.entry_of_uuid(uuid);
-        let Some(entry) = entry.filter(|entry| self.ledger.may_have_result(*entry, success, says)) else {
-            let job = entry.map(|entry| &self.ledger.jobs[entry]);
+        let Some(entry) = self.ledger.find_under(uuid, |entry| self.ledger.may_have_result(entry, success, says))
+        else {
+            let job = self.ledger.find_under(uuid, |_| true).map(|entry| &self.ledger.jobs[entry]);
             return Err(format!("{uuid} has a result ({success}, {says}), and nobody gave it: {job:?}"));
         };
         self.count("checked: someone gave that result", 1);
         Ok(entry)
+    }
+
+    /// Someone was told that a job was put, or run: its UUID was not taken.
+    pub(super) fn check_id(&mut self, index: usize, put: &Put, heard: &Heard) -> Result<(), Wrong> {
+        let (who, job) = (&self.people[index], &self.ledger.jobs[put.entry]);
+        // Who cannot wait for a result is told so at once.
+        let says_nothing = *heard == Heard::Nothing && (who.gone || self.stopping);
+        if job.refused && !says_nothing {
+            return Err(format!("{who:?} was told {heard:?}, and another job has that id: {job:?}"));
+        }
+        let was_free = put.id_of != put.entry && !self.ledger.may_be_duplicate(put.entry);
+        self.count("checked: an id was free again", u64::from(was_free));
+        Ok(())
     }
 
     /// Someone was told which jobs are in a queue: each may be there, and is named once.
@@ -385,7 +398,11 @@ impl Schedule {
             _ => false,
         };
         let may_be_full = self.may_want_room(asked) && !is_done;
-        let is_take = matches!(ask, Ask::Take { .. });
+        let (is_take, is_duplicate) = match ask {
+            Ask::Put(put) => (false, self.ledger.may_be_duplicate(put.entry)),
+            _ => (matches!(ask, Ask::Take { .. }), false),
+        };
+        let is_found = |put: &Put| words != NOT_FOUND || !self.ledger.jobs[put.entry].refused;
         let may_hold_no_more = is_take && self.lacks_holds() && who.took >= self.world.setup().config.limits.held_max;
         let wants = [
             (["disk", "Disk"], may_be_full || self.may_not_fit(ask)),
@@ -393,6 +410,9 @@ impl Schedule {
             (["about to stop", "Draining"], self.draining),
             (["many queues", "queues already"], self.may_name_new_queues(ask, asked)),
             (["acquired at once", "You are working on"], may_hold_no_more),
+            ([DUPLICATE, DUPLICATE], is_duplicate),
+            // Someone has removed what was to be run.
+            ([NOT_FOUND, NOT_FOUND], !matches!(ask, Ask::Put(put) if !is_found(put))),
         ];
         let want = wants.iter().find(|(texts, _)| texts.iter().any(|text| words.contains(text)));
         let may_fail = |held: &Held| self.ledger.jobs[held.entry].may_have_failed();
@@ -401,6 +421,7 @@ impl Schedule {
             Some((_, false)) => Err(format!("{who:?} asked {ask:?}, and was told without a reason: {words}")),
             None if sure && !own_rule => Err(format!("{who:?} has a job, asked {ask:?}, and was told: {words}")),
             Some((_, true)) | None => {
+                self.count("checked: a taken id was refused", u64::from(words.contains(DUPLICATE)));
                 self.count("checked: what was refused could be", 1);
                 Ok(())
             }
