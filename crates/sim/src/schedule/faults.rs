@@ -160,6 +160,11 @@ impl Schedule {
 
     /// The server ends in this way, and another one starts.
     pub fn crash(&mut self, crash: Crash) -> Result<(), Wrong> {
+        // What is told now must outlive it.
+        let is_safe = crash == Crash::Kill || self.faults.synced;
+        if self.world.is_running() && is_safe {
+            self.someone_asks_at_last();
+        }
         let kind = Crash::KINDS[crash.kind()];
         let is_struck = self.world.disk.crash(crash) != self.world.disk.crash(Crash::Kill);
         self.count(

@@ -47,6 +47,20 @@ impl Schedule {
         self.ask(index, ask);
     }
 
+    /// Someone of masenko who has a job completes it with a group of others, and does not wait for the answer.
+    pub fn someone_asks_at_last(&mut self) {
+        let has =
+            |person: &Person| person.speaker.protocol == "masenko" && person.may_ask() && !person.holds.is_empty();
+        if let Some(index) = self.people.iter().position(has) {
+            let ask = self.group(index);
+            self.ask(index, ask);
+            for _ in 0..self.below(4) {
+                self.world.turn();
+            }
+            self.world.part(self.people[index].client, Parting::Reset);
+        }
+    }
+
     fn think_of_something(&mut self, index: usize) -> Ask {
         let holds = self.people[index].holds.len();
         match self.below(20) {
