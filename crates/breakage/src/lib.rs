@@ -40,6 +40,8 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("broker-deadlines-before-looking", "after a stall, deadlines pass before it is looked for what has arrived"),
     ("broker-early-look", "who looks is answered before what they see is durable"),
     ("broker-half-is-whole", "who has ended its half of a connection is taken for one that is gone"),
+    ("broker-takes-everyone", "more clients are let in than may come"),
+    ("broker-turned-away-take-room", "who came when there was no room takes some until its connection is closed"),
     ("broker-deaf-start", "what clients said while the server started is not looked at"),
     ("protocols-retries-short", "a task may fail once less than it may"),
     ("protocols-best-in-order", "who asks for the best job of several queues is given one of the first"),

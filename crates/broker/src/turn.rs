@@ -104,7 +104,9 @@ impl<L: Log> Broker<L> {
     }
 
     fn accept(&mut self, id: ClientId, listener: usize) {
-        let full = self.clients.len() - self.clients.turned_away >= self.limits.clients_max;
+        let turned_away = if crate::broken("broker-turned-away-take-room") { 0 } else { self.clients.turned_away };
+        let full =
+            self.clients.len() - turned_away >= self.limits.clients_max && !crate::broken("broker-takes-everyone");
         if self.stop != Stop::No || full && self.clients.turned_away >= TURNED_AWAY_MAX {
             self.actions.push(Action::Close(id));
             return;

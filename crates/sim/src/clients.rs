@@ -154,6 +154,16 @@ pub enum Ask {
 }
 
 impl Ask {
+    /// The jobs that it puts.
+    #[must_use]
+    pub fn puts(&self) -> Vec<Entry> {
+        match self {
+            Ask::Put(put) => vec![put.entry],
+            Ask::Group { puts, .. } => puts.iter().map(|put| put.entry).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The job of which nothing is left if that is done for one who speaks so.
     #[must_use]
     pub fn removes(&self, speaker: &Speaker) -> Option<Entry> {
@@ -249,6 +259,8 @@ pub struct Speaker {
     pub lease_ms: Option<u64>,
     /// No lease lasts longer, in milliseconds, whatever the job says.
     pub lease_ms_max: Option<u64>,
+    /// What is said to those for whom there is no room.
+    pub too_many_clients: &'static str,
     /// What is refused whatever the server's state is, and in which words.
     pub nonsense: &'static [Nonsense],
     /// The commands, by label.
@@ -271,6 +283,9 @@ pub fn speaker(protocol: &str, with_leases: bool) -> &'static Speaker {
     }
     SPEAKERS.iter().find(|speaker| speaker.protocol == protocol).expect("every protocol is spoken")
 }
+
+/// What is said on the port for all to those for whom there is no room: nobody knows what they speak.
+pub const TOO_MANY_CLIENTS: &str = takeanumber::SPEAKER.too_many_clients;
 
 /// Who waits for so long waits until there is a job.
 pub const FOR_EVER_MS: u64 = u64::MAX;

@@ -3,17 +3,18 @@
 
 mod audit;
 mod expected;
+mod farewell;
 mod faults;
 mod hearing;
 mod people;
 mod person;
 mod rest;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jobyard_broker::{Config, Listening};
-use jobyard_engine::Limits;
+use jobyard_engine::{ClientId, Limits};
 use jobyard_log::{Options, SyncMode};
 use jobyard_protocols::{ANY, Dialect, Options as ListenerOptions, PROTOCOLS, find};
 
@@ -21,7 +22,7 @@ use crate::clients::{SPEAKERS, TAKEANUMBER_LEASE_MS};
 use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
 use crate::world::{Lateness, Setup, Troubles, World, Wrong};
-use expected::{ANSWERS, RECORDS, SELDOM, nonsense_answers};
+use expected::{ANSWERS, FAREWELLS, RECORDS, SELDOM, nonsense_answers};
 pub use faults::FAULTS;
 use faults::Faults;
 use person::Person;
@@ -73,7 +74,13 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
 pub fn never_happened(tally: &Tally, schedules: u64) -> Vec<String> {
     let commands = SPEAKERS.iter().flat_map(|speaker| speaker.commands);
     let seldom = if schedules >= SELDOM_SCHEDULES { SELDOM } else { &[] };
-    let expected = commands.chain(FAULTS).chain(ANSWERS).chain(RECORDS).chain(seldom).map(|what| (*what).to_owned());
+    let expected = commands
+        .chain(FAULTS)
+        .chain(ANSWERS)
+        .chain(FAREWELLS)
+        .chain(RECORDS)
+        .chain(seldom)
+        .map(|what| (*what).to_owned());
     expected.chain(nonsense_answers()).filter(|what| tally.get(what).is_none_or(|times| *times == 0)).collect()
 }
 
@@ -82,6 +89,8 @@ pub(crate) struct Schedule {
     world: World,
     ledger: Ledger,
     people: Vec<Person>,
+    /// Those of this life who came when there was no room, and may still be there.
+    turned_away: BTreeSet<ClientId>,
     faults: Faults,
     tally: Tally,
     random: u64,
@@ -154,6 +163,7 @@ impl Schedule {
             world,
             ledger: Ledger::default(),
             people: Vec::new(),
+            turned_away: BTreeSet::new(),
             faults,
             tally: Tally::new(),
             random: *random,
@@ -260,7 +270,7 @@ fn config(seed: u64, told: &ListenerOptions) -> Config {
 }
 
 /// Often as ever; else a turn is short and little output may wait, there is memory for some hundred jobs only, there are few
-/// queues, or nobody may hold many jobs.
+/// queues, nobody may hold many jobs, or few clients may come.
 fn limits(random: &mut u64) -> Limits {
     let mut limits = Limits::default();
     if below(random, 3) == 0 {
@@ -276,6 +286,9 @@ fn limits(random: &mut u64) -> Limits {
     }
     if below(random, 8) == 0 {
         limits.held_max = 1 + below(random, 3);
+    }
+    if below(random, 12) == 0 {
+        limits.clients_max = 2 + below(random, 4);
     }
     limits
 }

@@ -8,7 +8,7 @@ mod notes;
 mod tests;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use jobyard_broker::{Action, Broker, Clock, Config, Event, Sleep};
@@ -59,6 +59,8 @@ pub struct World {
     listening: bool,
     events: Vec<Event>,
     pipes: BTreeMap<ClientId, Pipe>,
+    /// The connections that the server was told of and has not closed.
+    open: BTreeSet<ClientId>,
     last_client: u64,
     turns: u64,
     elapsed_ms: u64,
@@ -90,6 +92,7 @@ impl World {
             listening: false,
             events: Vec::new(),
             pipes: BTreeMap::new(),
+            open: BTreeSet::new(),
             last_client: 0,
             turns: 0,
             elapsed_ms: 0,
@@ -111,10 +114,11 @@ impl World {
         &self.setup
     }
 
-    /// From the next start on there can be as many queues as ever, and a client can hold as many jobs.
+    /// From the next start on there can be as many queues and clients as ever, and a client can hold as many jobs.
     pub fn lift_limits(&mut self) {
-        let Limits { queues_max, held_max, .. } = Limits::default();
-        (self.setup.config.limits.queues_max, self.setup.config.limits.held_max) = (queues_max, held_max);
+        let Limits { queues_max, held_max, clients_max, .. } = Limits::default();
+        let limits = self.setup.config.limits.clone();
+        self.setup.config.limits = Limits { queues_max, held_max, clients_max, ..limits };
     }
 
     /// The next server is told to have segments of this length. Like every start it has a random number of its own.
@@ -169,6 +173,12 @@ impl World {
         self.server.as_ref().map_or(0, |server| server.clients())
     }
 
+    /// The connections that the server was told of and has not closed.
+    #[must_use]
+    pub fn open(&self) -> &BTreeSet<ClientId> {
+        &self.open
+    }
+
     /// The memory that the server takes, by its own count.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -212,6 +222,7 @@ impl World {
         let pipe = Pipe::new(manners, self.listening);
         if self.listening {
             self.events.push(Event::Accepted { client, listener });
+            self.open.insert(client);
         }
         self.pipes.insert(client, pipe);
         client
@@ -420,7 +431,10 @@ impl World {
             Action::Read { client, at_most } => self.read(client, at_most),
             Action::Write(client) => self.write(client),
             Action::Finish(client) => self.with_pipe(client, Pipe::finish),
-            Action::Close(client) => self.with_pipe(client, Pipe::close),
+            Action::Close(client) => {
+                self.open.remove(&client);
+                self.with_pipe(client, Pipe::close);
+            }
             Action::CloseListeners => self.listening = false,
             Action::Exit => {
                 self.say(|world| {
@@ -464,6 +478,7 @@ impl World {
 
     fn end_server(&mut self) {
         self.server = None;
+        self.open.clear();
         self.listening = false;
         self.events.clear();
         self.pipes.values_mut().for_each(Pipe::cut_off);

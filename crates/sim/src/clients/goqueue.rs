@@ -12,6 +12,7 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     lease_ms_max: None,
+    too_many_clients: "ERROR\0Too many clients\0",
     nonsense: nonsense::GOQUEUE,
     commands: &["goqueue ADD", "goqueue RESERVE", "goqueue DELETE", "goqueue CONNECT", "goqueue nonsense"],
     say,

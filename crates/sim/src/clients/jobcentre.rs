@@ -13,6 +13,7 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: false,
     lease_ms: None,
     lease_ms_max: None,
+    too_many_clients: "{\"status\":\"error\",\"error\":\"Too many clients.\"}\n",
     nonsense: nonsense::JOBCENTRE,
     commands: &["jobcentre put", "jobcentre get", "jobcentre delete", "jobcentre abort", "jobcentre nonsense"],
     say,

@@ -13,6 +13,7 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: true,
     lease_ms: None,
     lease_ms_max: None,
+    too_many_clients: "ERR {\"msg\":\"too many clients\"}\n",
     nonsense: nonsense::MASENKO,
     commands: &[
         "masenko PUSH",

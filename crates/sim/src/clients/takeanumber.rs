@@ -12,6 +12,7 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: false,
     lease_ms: None,
     lease_ms_max: None,
+    too_many_clients: "-ERR Too many clients.\r\n",
     nonsense: nonsense::TAKEANUMBER,
     commands: &[
         "takeanumber ADD",

@@ -13,6 +13,7 @@ pub const SPEAKER: Speaker = Speaker {
     heartbeat: false,
     lease_ms: Some(DEFAULT_LEASE_MS),
     lease_ms_max: None,
+    too_many_clients: "-SERVER-ERROR Too many clients\r\n",
     nonsense: nonsense::WORKQ,
     commands: &[
         "workq add",

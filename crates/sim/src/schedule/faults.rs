@@ -19,6 +19,9 @@ const HOUR_MS: i64 = 3_600_000;
 /// A sync may be so late.
 const SYNC_SLACK_MS: u64 = 200;
 
+/// So many come at once.
+const CROWD: usize = 40;
+
 /// After so long the server has seen that there is room again.
 const ROOM_SEEN_MS: u64 = 3_000;
 
@@ -32,6 +35,7 @@ pub const FAULTS: &[&str] = &[
     "fault answer taken in part",
     "fault client goes with answers unread",
     "fault client comes before the server is ready",
+    "fault crowd of clients",
     "fault client close",
     "fault client reset",
     "fault client halfclose",
@@ -120,9 +124,18 @@ impl Schedule {
             8 if stops => return self.stop(),
             9 if clocks => return self.clock_is_set(),
             10 if clocks => self.stall(),
+            _ if self.lacks_clients() && self.one_in(6) => self.crowd_comes(),
             _ => self.invite(),
         }
         Ok(())
+    }
+
+    /// Many come at once, and there is room for few.
+    fn crowd_comes(&mut self) {
+        self.count("fault crowd of clients", 1);
+        for _ in 0..CROWD {
+            self.invite();
+        }
     }
 
     /// The power fails when all that was told is synced: at once, or after so long that nobody is told anything.
@@ -213,6 +226,7 @@ impl Schedule {
         self.forget_silent(self.now());
         self.ledger.server_gone(self.now());
         (self.draining, self.stopping) = (false, false);
+        self.turned_away.clear();
         for person in std::mem::take(&mut self.people) {
             self.world.forget(person.client);
             self.lose(&person);

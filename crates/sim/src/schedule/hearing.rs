@@ -15,9 +15,6 @@ pub const NOT_FOUND: &str = "-NOT-FOUND";
 /// What workq says of a UUID that is taken.
 pub const DUPLICATE: &str = "Duplicate job";
 const GONE: [&str; 3] = [NOT_FOUND, "already deleted", "no-job"];
-/// What masenko says to those who are silent for too long.
-const NO_HEARTBEAT: &[u8] = b"ERR {\"msg\":\"no heartbeat\"}\n";
-
 impl Schedule {
     /// Everybody hears what has come.
     pub fn all_hear(&mut self) -> Result<(), Wrong> {
@@ -42,16 +39,20 @@ impl Schedule {
             if person.unheard.is_empty() {
                 return Ok(());
             }
-            let is_cut_off = person.unheard.starts_with(NO_HEARTBEAT) || NO_HEARTBEAT.starts_with(&person.unheard);
-            if person.speaker.heartbeat && is_cut_off {
-                if person.unheard.len() < NO_HEARTBEAT.len() {
+            if person.cut_off {
+                return Err(format!("{person:?} was cut off, and heard more: {}", person.unheard.escape_ascii()));
+            }
+            if let Some(farewell) = person.farewell() {
+                let words = farewell.words(person);
+                if person.unheard.len() < words.len() {
                     return Ok(());
                 }
-                if person.unheard.len() > NO_HEARTBEAT.len() {
-                    return Err(format!("{person:?} was cut off, and heard more: {}", person.unheard.escape_ascii()));
-                }
-                let when = person.pass(NO_HEARTBEAT.len());
-                return self.check_cut_off(index, when);
+                let when = person.pass(words.len());
+                self.check_cut_off(index, farewell, when)?;
+                continue;
+            }
+            if person.turned_away {
+                return Err(format!("{person:?} came when there was no room: {}", person.unheard.escape_ascii()));
             }
             let Some(pending) = person.pending.front() else {
                 // Why a connection ends may be said without being asked.

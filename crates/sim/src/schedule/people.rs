@@ -28,10 +28,14 @@ impl Schedule {
             1 => Manners { piece_bytes_max: 1 + self.below(40), delay: 1 + self.below(3), taken_bytes_max: 0 },
             _ => Manners { piece_bytes_max: 0, delay: 1 + self.below(4), taken_bytes_max: 1 + self.below(60) },
         };
+        let (turned_away, untold) = (self.is_full_of_clients(), self.is_full_of_turned_away());
         let client = self.world.connect(listener, manners);
         let known = listener != PROTOCOLS.len();
         let now = self.now();
-        self.people.push(Person { known, ..Person::new(client, speaker, now) });
+        self.turned_away.extend(turned_away.then_some(client));
+        let cut_off = turned_away && untold;
+        self.people.push(Person { known, turned_away, cut_off, ..Person::new(client, speaker, now) });
+        self.count("checked: of too many clients some are not told", u64::from(cut_off));
         self.count(&format!("connected {}", speaker.protocol), 1);
     }
 
@@ -243,9 +247,12 @@ impl Schedule {
         let now = self.now();
         let sure = self.is_sure(index, &ask);
         self.note_asked(&ask, speaker, now);
+        if self.people[index].turned_away {
+            self.ledger.put_refused(&ask.puts());
+        }
         self.count(label, 1);
         let person = &mut self.people[index];
-        person.known = true;
+        person.known |= !person.turned_away;
         person.sent.push(now);
         let client = person.client;
         if let Ask::Leave { politely } = ask {
@@ -283,6 +290,9 @@ impl Schedule {
     pub fn lose(&mut self, person: &Person) {
         let now_ms = self.world.elapsed_ms();
         self.ledger.client_gone(person.client, now_ms);
+        if person.turned_away {
+            return;
+        }
         person.takes().for_each(|queues| self.ledger.take_lost(queues, person.speaker, now_ms));
     }
 

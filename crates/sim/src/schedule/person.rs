@@ -40,7 +40,9 @@ pub struct Person {
     pub heard_ms: u64,
     /// When all was first at rest since it came: the server knows it.
     pub welcomed_ms: Option<u64>,
-    /// It was silent for too long, and the server has said so.
+    /// It came when there was no room.
+    pub turned_away: bool,
+    /// The server has said why it ends the connection, or need not.
     pub cut_off: bool,
 }
 
@@ -91,6 +93,7 @@ impl Person {
             answer: None,
             heard_ms: now.at_ms,
             welcomed_ms: None,
+            turned_away: false,
             cut_off: false,
         }
     }

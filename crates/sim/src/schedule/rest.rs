@@ -32,6 +32,7 @@ impl Schedule {
         let unclear: Vec<&str> = unclear.collect();
         for index in 0..self.people.len() {
             self.check_silence(index)?;
+            self.check_turned_away(index)?;
             self.check_seen_off(index)?;
             let Some((queues, until_ms)) = self.people[index].waits(now) else { continue };
             // Whoever took what was to be run has their time.
@@ -324,47 +325,6 @@ impl Schedule {
             return Err(format!("{who:?} was told that job {} is not done, and someone did it", put.entry));
         }
         self.count("checked: who had a job run gave up in time", 1);
-        Ok(())
-    }
-
-    /// Who has been silent for too long must have been told so: all that it sent was answered.
-    fn check_silence(&mut self, index: usize) -> Result<(), Wrong> {
-        let now_ms = self.world.elapsed_ms();
-        let who = &mut self.people[index];
-        let since_ms = (*who.welcomed_ms.get_or_insert(now_ms)).max(who.heard_ms);
-        // A server that stands still does not see that its answer was taken, for which it waits.
-        let since_ms = since_ms.max(self.stalled_until_ms);
-        // On the port for all, one that never said anything has no heartbeat.
-        let may_be_cut_off = who.speaker.heartbeat && who.known && !who.gone && !who.cut_off;
-        let silent = may_be_cut_off && who.reads && who.is_answered();
-        if silent && since_ms.saturating_add(self.told.heartbeat_ms + SLACK_MS) < now_ms {
-            return Err(format!("{who:?} has been silent since {since_ms}, and was not cut off"));
-        }
-        Ok(())
-    }
-
-    /// Someone was told that it was silent for too long.
-    pub(super) fn check_cut_off(&mut self, index: usize, when: When) -> Result<(), Wrong> {
-        let who = &mut self.people[index];
-        // It may have gone on sending, if it did not hear so at once.
-        if !who.was_silent(self.told.heartbeat_ms, when) {
-            return Err(format!("{who:?} was cut off at {when:?}, and was never silent for so long"));
-        }
-        who.cut_off = true;
-        let client = who.client;
-        self.ledger.client_gone(client, self.world.elapsed_ms());
-        self.count("checked: who was silent was cut off", 1);
-        Ok(())
-    }
-
-    /// Who sends nothing more and was answered, or was silent for too long, must have been seen off.
-    fn check_seen_off(&self, index: usize) -> Result<(), Wrong> {
-        let who = &self.people[index];
-        let done = who.cut_off || who.gone && who.is_answered();
-        let done = done && who.reads && !self.world.is_closed(who.client);
-        if done && who.heard_ms + SLACK_MS < self.world.elapsed_ms() {
-            return Err(format!("{who:?} has nothing more to hear, and its connection is open"));
-        }
         Ok(())
     }
 
