@@ -39,6 +39,7 @@ impl<L: Log> Broker<L> {
         for _ in 0..times {
             match self.stop {
                 Stop::No => self.drain(),
+                Stop::Draining { .. } | Stop::Syncing if crate::broken("broker-second-stop-ignored") => {}
                 Stop::Draining { .. } | Stop::Syncing => self.stop = Stop::Hurried,
                 Stop::Hurried | Stop::Over => {}
             }
@@ -52,7 +53,8 @@ impl<L: Log> Broker<L> {
         self.actions.push(Action::CloseListeners);
         let ids = self.clients.ids();
         for &id in &ids {
-            if self.clients.get(id).is_some_and(|client| client.waiting) {
+            if self.clients.get(id).is_some_and(|client| client.waiting) && !crate::broken("broker-stop-answers-nobody")
+            {
                 self.call(self.now, |engine, now, answers| engine.stop_waiting(now, id, answers));
             }
         }
@@ -71,6 +73,7 @@ impl<L: Log> Broker<L> {
     /// Ends the drain when all clients have been served, or when its time is up.
     pub(crate) fn end_drain(&mut self) {
         let Stop::Draining { until_ms } = self.stop else { return };
+        let until_ms = if crate::broken("broker-waits-for-the-deaf") { u64::MAX } else { until_ms };
         if !self.clients.is_empty() && self.now.engine_ms < until_ms {
             return;
         }

@@ -9,6 +9,7 @@ mod hearing;
 mod people;
 mod person;
 mod rest;
+mod stops;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -266,7 +267,12 @@ fn config(seed: u64, told: &ListenerOptions) -> Config {
         let options = ListenerOptions::parse(&query.join("&"), &knows).expect("it knows its options");
         Listening { listener, options }
     };
-    Config { limits: Limits::default(), listeners: names.map(listening).collect(), seed, drain_timeout_ms: 5_000 }
+    Config {
+        limits: Limits::default(),
+        listeners: names.map(listening).collect(),
+        seed,
+        drain_timeout_ms: stops::DRAIN_MS,
+    }
 }
 
 /// Often as ever; else a turn is short and little output may wait, there is memory for some hundred jobs only, there are few

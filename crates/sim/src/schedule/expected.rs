@@ -186,6 +186,7 @@ pub const RECORDS: &[&str] = &[
     "checked: of two under one id one was put",
     "checked: who had a job run gave up in time",
     "checked: who half-closes is answered",
+    "checked: who waits at a stop is answered",
     "checked: someone waits rightly",
     "checked: someone was told of nothing rightly",
     "audit: a queue is listed rightly",

@@ -1,6 +1,5 @@
 //! What goes wrong, and how often: each schedule has some of it.
 
-use jobyard_broker::Event;
 use jobyard_log::SyncMode;
 
 use super::person::Person;
@@ -58,6 +57,8 @@ pub const FAULTS: &[&str] = &[
     "fault disk free",
     "fault disk worn down",
     "fault stop",
+    "fault stop before deaf clients",
+    "fault second stop",
     "fault drain",
     "fault stall",
     "fault stall after a look",
@@ -406,35 +407,6 @@ impl Schedule {
             self.count("fault disk worn down", 1);
         }
         Ok(())
-    }
-
-    fn stop(&mut self) -> Result<(), Wrong> {
-        if self.one_in(3) {
-            self.draining = true;
-            self.world.signal(Event::Drain);
-            self.count("fault drain", 1);
-            return Ok(());
-        }
-        self.count("fault stop", 1);
-        (self.draining, self.stopping) = (true, true);
-        self.wake_all();
-        self.world.signal(Event::Stop);
-        let mut waited_ms = 0;
-        while let Some(ms) = self.world.rest()? {
-            if !self.world.is_running() || waited_ms > 20_000 {
-                break;
-            }
-            self.world.leap(ms);
-            waited_ms += ms;
-        }
-        self.all_hear()?;
-        if self.world.is_running() {
-            return Err("the server was told to stop, and goes on".to_owned());
-        }
-        if let Some(failure) = self.world.failure() {
-            return Err(format!("the server was told to stop, and failed: {failure}"));
-        }
-        self.come_back()
     }
 
     /// The server stands still, while some clients have just sent that they are done: whatever ran out meanwhile, that came first.
