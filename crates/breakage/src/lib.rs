@@ -45,6 +45,8 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("broker-half-is-whole", "who has ended its half of a connection is taken for one that is gone"),
     ("broker-takes-everyone", "more clients are let in than may come"),
     ("broker-turned-away-take-room", "who came when there was no room takes some until its connection is closed"),
+    ("broker-input-unlimited", "clients may leave as much unfinished as they like"),
+    ("broker-input-limit-too-small", "clients are told that they left too much unfinished, and may leave more"),
     ("broker-deaf-start", "what clients said while the server started is not looked at"),
     ("protocols-retries-short", "a task may fail once less than it may"),
     ("protocols-best-in-order", "who asks for the best job of several queues is given one of the first"),

@@ -5,6 +5,7 @@ mod jobcentre;
 mod masenko;
 mod nonsense;
 mod takeanumber;
+mod unfinished;
 mod workq;
 
 use jobyard_engine::Choice;
@@ -151,6 +152,13 @@ pub enum Ask {
     },
     /// Something that must be refused.
     Nonsense(usize),
+    /// The beginning of a request of some kind, with so many bytes more, of which the end never comes.
+    Unfinished {
+        /// Which beginning.
+        kind: usize,
+        /// How much follows.
+        more: usize,
+    },
 }
 
 impl Ask {
@@ -261,14 +269,34 @@ pub struct Speaker {
     pub lease_ms_max: Option<u64>,
     /// What is said to those for whom there is no room.
     pub too_many_clients: &'static str,
+    /// What is said to those who leave too much unfinished.
+    pub too_much_input: &'static str,
     /// What is refused whatever the server's state is, and in which words.
     pub nonsense: &'static [Nonsense],
+    /// The beginnings of requests, and what is said when no more follows, if anything is.
+    pub unfinished: &'static [Nonsense],
     /// The commands, by label.
     pub commands: &'static [&'static str],
     /// How to say it at this time of the wall clock.
     pub say: fn(&Ask, wall_ms: i64) -> Said,
     /// The first answer in these bytes, to this question.
     pub hear: fn(&Ask, &[u8]) -> Answer,
+}
+
+impl Speaker {
+    /// How to say it at this time of the wall clock, whole or not.
+    #[must_use]
+    pub fn says(&self, ask: &Ask, wall_ms: i64) -> Said {
+        let Ask::Unfinished { kind, more } = ask else { return (self.say)(ask, wall_ms) };
+        let label = self.commands.iter().find(|label| label.ends_with(" unfinished"))?;
+        Some((unfinished::bytes(self.unfinished, *kind, *more), label))
+    }
+
+    /// What is said to one who sends nothing more, and has begun a request of this kind; nothing is empty.
+    #[must_use]
+    pub fn says_of_end(&self, kind: usize) -> &'static str {
+        self.unfinished[kind % self.unfinished.len()].1
+    }
 }
 
 /// One for each protocol that has jobs.

@@ -24,6 +24,7 @@ use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
 use crate::world::{Lateness, Setup, Troubles, World, Wrong};
 use expected::{ANSWERS, FAREWELLS, RECORDS, SELDOM, nonsense_answers};
+use farewell::Sent;
 pub use faults::FAULTS;
 use faults::Faults;
 use person::Person;
@@ -90,6 +91,8 @@ pub(crate) struct Schedule {
     world: World,
     ledger: Ledger,
     people: Vec<Person>,
+    /// All that was sent.
+    sent: Vec<Sent>,
     /// Those of this life who came when there was no room, and may still be there.
     turned_away: BTreeSet<ClientId>,
     faults: Faults,
@@ -164,6 +167,7 @@ impl Schedule {
             world,
             ledger: Ledger::default(),
             people: Vec::new(),
+            sent: Vec::new(),
             turned_away: BTreeSet::new(),
             faults,
             tally: Tally::new(),
@@ -276,7 +280,8 @@ fn config(seed: u64, told: &ListenerOptions) -> Config {
 }
 
 /// Often as ever; else a turn is short and little output may wait, there is memory for some hundred jobs only, there are few
-/// queues, nobody may hold many jobs, or few clients may come.
+/// queues, nobody may hold many jobs, few clients may come, or little
+/// may be left unfinished.
 fn limits(random: &mut u64) -> Limits {
     let mut limits = Limits::default();
     if below(random, 3) == 0 {
@@ -295,6 +300,9 @@ fn limits(random: &mut u64) -> Limits {
     }
     if below(random, 12) == 0 {
         limits.clients_max = 2 + below(random, 4);
+    }
+    if below(random, 10) == 0 {
+        limits.input_bytes_max = 1_000 + below(random, 4_000);
     }
     limits
 }

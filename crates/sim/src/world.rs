@@ -114,11 +114,12 @@ impl World {
         &self.setup
     }
 
-    /// From the next start on there can be as many queues and clients as ever, and a client can hold as many jobs.
+    /// From the next start on there can be as many queues and clients as ever, and a client can hold as many jobs and leave as
+    /// much unfinished.
     pub fn lift_limits(&mut self) {
-        let Limits { queues_max, held_max, clients_max, .. } = Limits::default();
+        let Limits { queues_max, held_max, clients_max, input_bytes_max, .. } = Limits::default();
         let limits = self.setup.config.limits.clone();
-        self.setup.config.limits = Limits { queues_max, held_max, clients_max, ..limits };
+        self.setup.config.limits = Limits { queues_max, held_max, clients_max, input_bytes_max, ..limits };
     }
 
     /// The next server is told to have segments of this length. Like every start it has a random number of its own.

@@ -2,6 +2,7 @@
 
 use super::{
     Answer, Ask, Choice, Counts, DEFAULT_LEASE_MS, FOR_EVER_MS, Heard, Said, Speaker, nonsense, text, unexpected,
+    unfinished,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -13,8 +14,17 @@ pub const SPEAKER: Speaker = Speaker {
     lease_ms: Some(DEFAULT_LEASE_MS),
     lease_ms_max: None,
     too_many_clients: "ERROR\0Too many clients\0",
+    too_much_input: "ERROR\0Too much unfinished input\0",
     nonsense: nonsense::GOQUEUE,
-    commands: &["goqueue ADD", "goqueue RESERVE", "goqueue DELETE", "goqueue CONNECT", "goqueue nonsense"],
+    unfinished: unfinished::GOQUEUE,
+    commands: &[
+        "goqueue ADD",
+        "goqueue RESERVE",
+        "goqueue DELETE",
+        "goqueue CONNECT",
+        "goqueue nonsense",
+        "goqueue unfinished",
+    ],
     say,
     hear,
 };

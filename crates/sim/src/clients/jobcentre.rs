@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Ask, Choice, FOR_EVER_MS, Heard, Said, Speaker, line, nonsense, number_after, object_after, text,
-    unexpected,
+    unexpected, unfinished,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -14,8 +14,17 @@ pub const SPEAKER: Speaker = Speaker {
     lease_ms: None,
     lease_ms_max: None,
     too_many_clients: "{\"status\":\"error\",\"error\":\"Too many clients.\"}\n",
+    too_much_input: "{\"status\":\"error\",\"error\":\"Too much unfinished input.\"}\n",
     nonsense: nonsense::JOBCENTRE,
-    commands: &["jobcentre put", "jobcentre get", "jobcentre delete", "jobcentre abort", "jobcentre nonsense"],
+    unfinished: unfinished::JOBCENTRE,
+    commands: &[
+        "jobcentre put",
+        "jobcentre get",
+        "jobcentre delete",
+        "jobcentre abort",
+        "jobcentre nonsense",
+        "jobcentre unfinished",
+    ],
     say,
     hear,
 };

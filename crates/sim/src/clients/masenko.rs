@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Ask, Choice, Counts, FOR_EVER_MS, Heard, Put, Said, Speaker, date, line, nonsense, number_after,
-    object_after, text, unexpected,
+    object_after, text, unexpected, unfinished,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -14,7 +14,9 @@ pub const SPEAKER: Speaker = Speaker {
     lease_ms: None,
     lease_ms_max: None,
     too_many_clients: "ERR {\"msg\":\"too many clients\"}\n",
+    too_much_input: "ERR {\"msg\":\"too much unfinished input\"}\n",
     nonsense: nonsense::MASENKO,
+    unfinished: unfinished::MASENKO,
     commands: &[
         "masenko PUSH",
         "masenko FETCH",
@@ -25,6 +27,7 @@ pub const SPEAKER: Speaker = Speaker {
         "masenko PING",
         "masenko QUIT",
         "masenko nonsense",
+        "masenko unfinished",
     ],
     say,
     hear,

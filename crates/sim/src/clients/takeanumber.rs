@@ -2,6 +2,7 @@
 
 use super::{
     Answer, Ask, Choice, Counts, Heard, Said, Speaker, TAKEANUMBER_LEASE_MS, line, nonsense, text, unexpected,
+    unfinished,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -13,7 +14,9 @@ pub const SPEAKER: Speaker = Speaker {
     lease_ms: None,
     lease_ms_max: None,
     too_many_clients: "-ERR Too many clients.\r\n",
+    too_much_input: "-ERR Too much unfinished input.\r\n",
     nonsense: nonsense::TAKEANUMBER,
+    unfinished: unfinished::TAKEANUMBER,
     commands: &[
         "takeanumber ADD",
         "takeanumber RESERVE",
@@ -29,6 +32,7 @@ pub const SPEAKER: Speaker = Speaker {
         "takeanumber QUIT",
         "takeanumber CLOSE",
         "takeanumber nonsense",
+        "takeanumber unfinished",
     ],
     say,
     hear,

@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Ask, Choice, Counts, DAY_MS, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line,
-    nonsense, text, unexpected,
+    nonsense, text, unexpected, unfinished,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -14,7 +14,9 @@ pub const SPEAKER: Speaker = Speaker {
     lease_ms: Some(DEFAULT_LEASE_MS),
     lease_ms_max: None,
     too_many_clients: "-SERVER-ERROR Too many clients\r\n",
+    too_much_input: "-SERVER-ERROR Too much unfinished input\r\n",
     nonsense: nonsense::WORKQ,
+    unfinished: unfinished::WORKQ,
     commands: &[
         "workq add",
         "workq schedule",
@@ -31,6 +33,7 @@ pub const SPEAKER: Speaker = Speaker {
         "workq inspect server",
         "workq result",
         "workq nonsense",
+        "workq unfinished",
     ],
     say,
     hear,

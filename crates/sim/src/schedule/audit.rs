@@ -27,7 +27,7 @@ const ROUNDS_MAX: usize = 400;
 impl Schedule {
     pub fn audit(&mut self) -> Result<(), Wrong> {
         self.free_disk();
-        let is_limited = self.lacks_queues() || self.lacks_holds() || self.lacks_clients();
+        let is_limited = self.lacks_queues() || self.lacks_holds() || self.lacks_clients() || self.lacks_input();
         if self.world.is_running() && (self.draining || is_limited || self.coin()) {
             self.wake_all();
             self.world.rest()?;

@@ -34,6 +34,7 @@ impl Schedule {
         self.people[index].unheard.extend(chunk.bytes);
         self.people[index].heard_ms = chunk.at_ms;
         self.told_ms = self.told_ms.max(chunk.at_ms);
+        let lacks_input = self.lacks_input();
         loop {
             let person = &mut self.people[index];
             if person.unheard.is_empty() {
@@ -42,7 +43,7 @@ impl Schedule {
             if person.cut_off {
                 return Err(format!("{person:?} was cut off, and heard more: {}", person.unheard.escape_ascii()));
             }
-            if let Some(farewell) = person.farewell() {
+            if let Some(farewell) = person.farewell(lacks_input) {
                 let words = farewell.words(person);
                 if person.unheard.len() < words.len() {
                     return Ok(());
@@ -66,6 +67,7 @@ impl Schedule {
             let Some((used, heard)) = whole else { return Ok(()) };
             let when = person.pass(used);
             let pending = person.pending.pop_front().expect("there is one");
+            self.sent[pending.sent].until_turn = when.turn;
             self.note_heard(index, &pending, &heard, when)?;
             self.people[index].answer = Some(heard);
         }
@@ -195,7 +197,6 @@ impl Schedule {
         let queue = self.ledger.jobs[self.ledger.entry_of(body)?].put.queue;
         let unclear = self.others_ask_for(index, queue);
         let who = &self.people[index];
-        let silent = who.speaker.heartbeat && who.was_silent(self.told.heartbeat_ms, self.now());
         let by = Taker {
             client: who.client,
             speaker: who.speaker,
@@ -203,7 +204,7 @@ impl Schedule {
             id,
             asked_turn: pending.asked.turn,
             unclear,
-            gone: who.gone || silent,
+            gone: who.gone || self.may_have_ended(index, self.now()),
         };
         let entry = self.ledger.took(body, &by, pending.undecided, when)?;
         let put = &self.ledger.jobs[entry].put;

@@ -3,7 +3,7 @@
 use jobyard_protocols::PROTOCOLS;
 
 use super::person::{Pending, Person};
-use super::{QUEUES, Schedule, listener_of};
+use super::{QUEUES, Schedule, Sent, listener_of};
 use crate::clients::{Ask, Entry, FOR_EVER_MS, Put, SPEAKERS, Speaker, speaker, uuid_of_entry};
 use crate::ledger::{Group, Id, Job, When};
 use crate::world::{Manners, Parting, Wrong};
@@ -47,6 +47,12 @@ impl Schedule {
         if self.people[index].gone || self.people[index].pending.len() >= PENDING_MAX {
             return;
         }
+        if self.people[index].begun().is_some() {
+            if self.faults.clients && self.one_in(3) {
+                self.half_close(index);
+            }
+            return;
+        }
         let ask = self.think_of_something(index);
         self.ask(index, ask);
     }
@@ -76,6 +82,10 @@ impl Schedule {
             8 if self.people[index].speaker.protocol == "masenko" => self.group(index),
             9..14 => self.take(index),
             14 => self.look(index),
+            15 if self.people[index].known && self.leaves_things_undone() => {
+                let most = if self.lacks_input() { 2 * self.world.setup().config.limits.input_bytes_max } else { 500 };
+                Ask::Unfinished { kind: self.below(14), more: self.below(most) }
+            }
             15 if self.people[index].known => Ask::Nonsense(self.below(self.people[index].speaker.nonsense.len())),
             _ if holds > 0 => {
                 let which = self.below(holds);
@@ -226,6 +236,9 @@ impl Schedule {
 
     /// Asks, if it can be said; else something simpler, or nothing.
     pub fn ask(&mut self, index: usize, mut ask: Ask) {
+        if self.people[index].begun().is_some() {
+            return;
+        }
         let speaker = self.people[index].speaker;
         let wall_ms = self.world.clock.wall_ms;
         if let Ask::Put(put) = &mut ask {
@@ -233,7 +246,7 @@ impl Schedule {
             put.attempts = put.attempts.filter(|_| speaker.protocol == "workq" && !put.runs);
         }
         let (bytes, label) = loop {
-            match (speaker.say)(&ask, wall_ms) {
+            match speaker.says(&ask, wall_ms) {
                 Some(said) => break said,
                 None => match simpler(speaker, ask) {
                     Some(simple) => ask = simple,
@@ -253,7 +266,10 @@ impl Schedule {
         self.count(label, 1);
         let person = &mut self.people[index];
         person.known |= !person.turned_away;
-        person.sent.push(now);
+        // What has no end is no sign of life.
+        if !matches!(ask, Ask::Unfinished { .. }) {
+            person.sent.push(now);
+        }
         let client = person.client;
         if let Ask::Leave { politely } = ask {
             (person.gone, person.heard_ms) = (true, now.at_ms);
@@ -262,7 +278,10 @@ impl Schedule {
                 return self.world.send(client, &bytes);
             }
         }
-        self.people[index].pending.push_back(Pending { ask, label, asked: now, undecided: now, oldest: None, sure });
+        let sent = self.sent.len();
+        self.sent.push(Sent::new(&ask, &bytes, now.turn));
+        let pending = Pending { ask, label, asked: now, undecided: now, oldest: None, sure, sent };
+        self.people[index].pending.push_back(pending);
         self.world.send(client, &bytes);
     }
 
@@ -299,6 +318,7 @@ impl Schedule {
     /// What a client asked that may end jobs or leases was done by now, or never will be.
     pub fn settle(&mut self, person: &Person) {
         let now = self.now();
+        person.pending.iter().for_each(|pending| self.sent[pending.sent].until_turn = now.turn);
         let disturbed = person.pending.iter().filter_map(|pending| pending.ask.disturbs());
         disturbed.for_each(|entry| self.ledger.settled(entry, now));
     }
@@ -319,19 +339,19 @@ impl Schedule {
                 self.world.turn();
             }
         }
-        let parting = [Parting::Close, Parting::Reset, Parting::HalfClose][self.below(3)];
-        self.count(&format!("fault client {parting:?}").to_lowercase(), 1);
         let client = self.people[index].client;
         self.count("fault client goes with answers unread", u64::from(self.world.has_unread(client)));
+        let parting = match self.below(3) {
+            0 => Parting::Close,
+            1 => Parting::Reset,
+            _ => {
+                self.half_close(index);
+                return Ok(());
+            }
+        };
+        self.count(&format!("fault client {parting:?}").to_lowercase(), 1);
         self.ledger.client_gone(client, self.world.elapsed_ms());
         self.world.part(client, parting);
-        if parting == Parting::HalfClose {
-            let now_ms = self.world.elapsed_ms();
-            let who = &mut self.people[index];
-            who.half_closed |= !who.gone;
-            (who.gone, who.heard_ms) = (true, now_ms);
-            return Ok(());
-        }
         let person = self.people.swap_remove(index);
         // What it had sent may still be carried out.
         self.world.rest()?;
@@ -347,6 +367,17 @@ impl Schedule {
         let held_back_ms = if self.is_short_of_memory() { HELD_BACK_MS } else { 0 };
         self.ledger.client_seen_off(person.client, self.world.elapsed_ms() + held_back_ms);
         Ok(())
+    }
+
+    /// A client sends nothing more, and still listens.
+    fn half_close(&mut self, index: usize) {
+        self.count("fault client halfclose", 1);
+        let (now_ms, who) = (self.world.elapsed_ms(), &mut self.people[index]);
+        who.half_closed |= !who.gone;
+        (who.gone, who.heard_ms) = (true, now_ms);
+        let client = who.client;
+        self.ledger.client_gone(client, now_ms);
+        self.world.part(client, Parting::HalfClose);
     }
 
     /// Whether no byte was written to a client that it has not heard, and none ever will be: then it was given nothing either.
@@ -389,7 +420,8 @@ impl Schedule {
             }
             // Who was silent for too long and does not take the words in which that is said is given up without them.
             let who = &self.people[index];
-            let given_up = who.was_deaf && who.speaker.heartbeat && who.was_silent(self.told.heartbeat_ms, self.now());
+            let was_silent = who.speaker.heartbeat && who.was_silent(self.told.heartbeat_ms, self.now());
+            let given_up = who.was_deaf && (was_silent || self.lacks_input());
             if self.world.is_running() && !gone && !cut_off && !given_up && !self.stopping {
                 return Err(format!("{:?} was cut off, and nobody knows why", self.people[index]));
             }

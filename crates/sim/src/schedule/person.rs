@@ -57,6 +57,8 @@ pub(super) struct Pending {
     pub oldest: Option<When>,
     /// It is about a job that the client has for certain.
     pub sure: bool,
+    /// Its place among all that was sent.
+    pub sent: usize,
 }
 
 impl fmt::Debug for Person {
@@ -116,6 +118,7 @@ impl Person {
                 Some((queues.clone(), until_ms))
             }
             Ask::Result { wait_ms, .. } => Some((Vec::new(), Some(since_ms + wait_ms + SLACK_MS))),
+            Ask::Unfinished { .. } => None,
             // If nobody takes it.
             Ask::Put(put) if put.runs => Some((Vec::new(), Some(since_ms + RUN_WAIT_MS + SLACK_MS))),
             _ => Some((Vec::new(), Some(since_ms + SLACK_MS))),
@@ -211,11 +214,21 @@ impl Person {
 
     /// Whether it can ask, and hears the answer.
     pub fn may_ask(&self) -> bool {
-        !self.gone && self.reads && !self.cut_off && self.is_answered()
+        !self.gone && self.reads && !self.cut_off && self.pending.is_empty()
     }
 
-    /// Whether it has heard all it asked for.
+    /// What it has begun to ask, if the end of that is still to come: which beginning, and when that was.
+    pub(super) fn begun(&self) -> Option<(usize, &Pending)> {
+        let last = self.pending.back()?;
+        if let Ask::Unfinished { kind, .. } = last.ask { Some((kind, last)) } else { None }
+    }
+
+    /// Whether it has heard all it asked for. Of what it has only begun it hears when it says that no more follows, if at all.
     pub fn is_answered(&self) -> bool {
-        self.pending.is_empty()
+        let says_nothing = |kind: usize| !self.gone || self.speaker.says_of_end(kind).is_empty();
+        match self.begun() {
+            Some((kind, _)) => self.pending.len() == 1 && says_nothing(kind),
+            None => self.pending.is_empty(),
+        }
     }
 }

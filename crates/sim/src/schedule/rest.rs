@@ -33,6 +33,7 @@ impl Schedule {
         for index in 0..self.people.len() {
             self.check_silence(index)?;
             self.check_turned_away(index)?;
+            self.check_unfinished(index)?;
             self.check_seen_off(index)?;
             let Some((queues, until_ms)) = self.people[index].waits(now) else { continue };
             // Whoever took what was to be run has their time.
@@ -230,8 +231,14 @@ impl Schedule {
 
     /// Someone was told the result of a job.
     pub(super) fn check_result(&mut self, uuid: &str, success: bool, says: bool) -> Result<Entry, Wrong> {
-        let Some(entry) = self.ledger.find_under(uuid, |entry| self.ledger.may_have_result(entry, success, says))
-        else {
+        // Whoever has not read that it was given the job may have used up its last attempt.
+        let is_used_up =
+            |put: &Put| put.attempts.is_some() && self.people.iter().any(|person| person.asks_for(put.queue));
+        let may_have = |entry: Entry| {
+            let is_empty_failure = !success && !says && is_used_up(&self.ledger.jobs[entry].put);
+            is_empty_failure || self.ledger.may_have_result(entry, success, says)
+        };
+        let Some(entry) = self.ledger.find_under(uuid, may_have) else {
             let job = self.ledger.find_under(uuid, |_| true).map(|entry| &self.ledger.jobs[entry]);
             return Err(format!("{uuid} has a result ({success}, {says}), and nobody gave it: {job:?}"));
         };
@@ -350,6 +357,9 @@ impl Schedule {
         sure: bool,
         asked: When,
     ) -> Result<(), Wrong> {
+        if let Ask::Unfinished { kind, .. } = ask {
+            return self.check_cut_short(index, *kind, words);
+        }
         let who = &self.people[index];
         // Whoever is done makes room, and is never refused; workq's results are kept.
         let is_done = match ask {
@@ -388,15 +398,23 @@ impl Schedule {
         }
     }
 
-    /// Those who have been silent for too long, or say no more, may have lost what they had, and what they were given and have
-    /// not read.
+    /// Those whose connection the server may have ended, or who say no more, may have lost what they had, and what they were given
+    /// and have not read.
     pub(super) fn forget_silent(&mut self, when: When) {
         let now_ms = self.world.elapsed_ms();
-        for person in self.people.iter().filter(|person| person.speaker.heartbeat) {
-            if person.gone || person.was_silent(self.told.heartbeat_ms, when) {
+        for index in 0..self.people.len() {
+            if self.may_have_ended(index, when) {
+                let person = &self.people[index];
                 self.ledger.client_gone(person.client, now_ms);
                 person.takes().for_each(|queues| self.ledger.take_lost(queues, person.speaker, now_ms));
             }
         }
+    }
+
+    /// Whether the server may have ended this client's session, and the client does not know.
+    pub(super) fn may_have_ended(&self, index: usize, when: When) -> bool {
+        let who = &self.people[index];
+        let is_silent = who.speaker.heartbeat && (who.gone || who.was_silent(self.told.heartbeat_ms, when));
+        is_silent || self.lacks_input() && self.may_be_too_much(index, when)
     }
 }
