@@ -143,6 +143,10 @@ pub enum Ask {
         /// How many are passed over.
         offset: usize,
     },
+    /// Which queues are there, with how many jobs?
+    Queues,
+    /// How is the server?
+    Server,
     /// Is anyone there?
     Greet,
     /// That was all: politely, or without waiting for an answer.
@@ -226,6 +230,8 @@ pub enum Heard {
     },
     /// These are in a queue, by their bodies.
     List(Vec<Vec<u8>>),
+    /// A queue with how many are ready and delayed, or a name and its value, in each line.
+    Facts(Vec<String>),
 }
 
 /// How many jobs are in a queue, as far as the protocol says.
@@ -244,8 +250,19 @@ pub struct Counts {
 /// The bytes that say something, and the command's label; nothing if it cannot be said.
 pub type Said = Option<(Vec<u8>, &'static str)>;
 
-/// What has become of a job: its state, as workq numbers them, and its body; or it is not there.
-pub type Fate = Option<(u32, Vec<u8>)>;
+/// What has become of a job, or that it is not there.
+pub type Fate = Option<Found>;
+
+/// A job, as workq shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its state, by workq's numbers.
+    pub state: u32,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// A name and its value, in each line.
+    pub facts: Vec<String>,
+}
 
 /// An answer, and how many bytes it takes; nothing while it is not whole. An error if it is none.
 pub type Answer = Result<Option<(usize, Heard)>, String>;
@@ -302,6 +319,12 @@ impl Speaker {
 /// One for each protocol that has jobs.
 pub const SPEAKERS: &[Speaker] =
     &[goqueue::SPEAKER, takeanumber::SPEAKER, masenko::SPEAKER, jobcentre::SPEAKER, workq::SPEAKER];
+
+/// What workq must say of a job that was put with it, and not only run: a name and its value each.
+#[must_use]
+pub fn facts_of(put: &Put) -> Vec<String> {
+    workq::facts_of(put)
+}
 
 /// Who speaks this protocol, at listeners that end leases if they can.
 #[must_use]

@@ -10,6 +10,7 @@ mod people;
 mod person;
 mod rest;
 mod stops;
+mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -74,6 +74,8 @@ pub struct World {
     wakes_ms: Option<u64>,
     /// How often it came to rest.
     rests: u64,
+    /// When the server started, by the wall clock, and how many clients have come since.
+    started: (i64, u64),
     /// What the log was given and said in this life, if anyone wants to know.
     pub notes: Option<Rc<RefCell<Notes>>>,
     /// What has happened, line by line, if anyone wants to know.
@@ -103,6 +105,7 @@ impl World {
             troubles: Troubles::default(),
             wakes_ms: None,
             rests: 0,
+            started: (START_WALL_MS, 0),
             notes: None,
             trace: None,
         }
@@ -140,6 +143,7 @@ impl World {
         let broker = Broker::begin(self.setup.config.clone(), late, self.clock).map_err(|error| error.to_string())?;
         self.server = Some(Box::new(broker));
         (self.failure, self.listening) = (None, true);
+        self.started = (self.clock.wall_ms, 0);
         self.wakes_ms = Some(self.elapsed_ms);
         Ok(())
     }
@@ -178,6 +182,12 @@ impl World {
     #[must_use]
     pub fn open(&self) -> &BTreeSet<ClientId> {
         &self.open
+    }
+
+    /// When the server started, by the wall clock, and how many clients have come since.
+    #[must_use]
+    pub fn started(&self) -> (i64, u64) {
+        self.started
     }
 
     /// The memory that the server takes, by its own count.
@@ -224,6 +234,7 @@ impl World {
         if self.listening {
             self.events.push(Event::Accepted { client, listener });
             self.open.insert(client);
+            self.started.1 += 1;
         }
         self.pipes.insert(client, pipe);
         client

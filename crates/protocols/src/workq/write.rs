@@ -97,7 +97,8 @@ fn job_keys(job: &JobView<'_>, out: &mut Vec<u8>, default_lease_ms: u64) {
         format_args!("max-fails {}", job.failures_allowed.map_or(0, |allowed| allowed.saturating_add(1).min(255))),
     );
     line(out, format_args!("fails {}", job.failures));
-    line(out, format_args!("priority {}", job.urgency.clamp(i32::MIN.into(), i32::MAX.into())));
+    let urgency = if crate::broken("protocols-priority-unsaid") { 0 } else { job.urgency };
+    line(out, format_args!("priority {}", urgency.clamp(i32::MIN.into(), i32::MAX.into())));
     line(out, format_args!("state {}", state(job)));
     date(out, "created", job.created_wall_ms);
     if let Some(date_wall_ms) = job.date_wall_ms {

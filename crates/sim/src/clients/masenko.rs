@@ -79,7 +79,7 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         }
         Ask::Complete(held) => (format!("ACK {{\"id\":{}}}\n", held.id), "masenko ACK"),
         Ask::Fail(held) => (format!("NACK {{\"id\":{}}}\n", held.id), "masenko NACK"),
-        Ask::Count(_) => ("INFO\n".to_owned(), "masenko INFO"),
+        Ask::Count(_) | Ask::Queues | Ask::Server => ("INFO\n".to_owned(), "masenko INFO"),
         Ask::Greet => ("PING\n".to_owned(), "masenko PING"),
         Ask::Leave { politely: true } => ("QUIT\n".to_owned(), "masenko QUIT"),
         _ => return None,
@@ -114,12 +114,31 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
             }
             Ask::Complete(_) | Ask::Fail(_) | Ask::Leave { .. } => (words == "OK {}").then_some(Heard::Done),
             Ask::Greet => (words == "PONG {}").then_some(Heard::Done),
+            Ask::Queues => words.starts_with("OK {\"queues\":").then(|| Heard::Facts(queues(&words))),
+            Ask::Server => words.starts_with("OK {\"queues\":").then(|| Heard::Facts(metrics(&words))),
             Ask::Count(queue) => words.starts_with("OK {\"queues\":").then(|| Heard::Count(counts(&words, queue))),
             _ => None,
         }
         .map_or_else(|| unexpected(line).map(|_| Heard::Done), Ok)?
     };
     Ok(Some((used, heard)))
+}
+
+/// Each queue, and how many tasks are ready and delayed.
+fn queues(words: &str) -> Vec<String> {
+    let number = |text: &str, mark: &str| number_after(text, mark).unwrap_or(0);
+    let fact = |queue: &str| {
+        let name = queue.split('"').next().unwrap_or_default();
+        format!("{name} {} {}", number(queue, "\"ready\":"), number(queue, "\"delayed\":"))
+    };
+    words.split("{\"name\":\"").skip(1).map(fact).collect()
+}
+
+/// The counters since the start, if the dialect has them.
+fn metrics(words: &str) -> Vec<String> {
+    let Some(metrics) = object_after(words, "\"metrics\":") else { return Vec::new() };
+    let pairs = metrics.trim_matches(['{', '}']).split(',');
+    pairs.map(|pair| pair.replace('"', "").replace(':', " ")).collect()
 }
 
 fn counts(words: &str, queue: &str) -> Counts {

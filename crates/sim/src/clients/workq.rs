@@ -1,8 +1,8 @@
 //! workq, as a client speaks it.
 
 use super::{
-    Answer, Ask, Choice, Counts, DAY_MS, DEFAULT_LEASE_MS, Heard, PAGE, RUN_WAIT_MS, Said, Speaker, date, line,
-    nonsense, text, unexpected, unfinished,
+    Answer, Ask, Choice, Counts, DAY_MS, DEFAULT_LEASE_MS, Found, Heard, PAGE, Put, RUN_WAIT_MS, Said, Speaker, date,
+    line, nonsense, text, unexpected, unfinished,
 };
 
 pub const SPEAKER: Speaker = Speaker {
@@ -56,8 +56,7 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
                 return None;
             }
             let (id, queue, body, len) = (put.uuid(), put.queue, &put.body, put.body.len());
-            let ttr = put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000);
-            let ttl = put.lifetime_s.map_or(LIFETIME_MS, |seconds| u64::from(seconds) * 1_000);
+            let (ttr, ttl) = (ttr(put), ttl(put));
             let fails = put.failures.map_or(String::new(), |failures| format!(" -max-fails={}", failures + 1));
             let attempts = put.attempts.map_or(String::new(), |attempts| format!(" -max-attempts={attempts}"));
             let flags = format!(" -priority={}{fails}{attempts}", put.urgency);
@@ -86,11 +85,21 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
         Ask::List { queue, delayed: true, offset } => {
             (format!("inspect scheduled-jobs {queue} {offset} {PAGE}\r\n"), "workq inspect scheduled-jobs")
         }
+        Ask::Server => ("inspect server\r\n".to_owned(), "workq inspect server"),
+        Ask::Queues => ("inspect queues 0 100\r\n".to_owned(), "workq inspect queues"),
         Ask::Greet if wall_ms % 2 == 0 => ("inspect server\r\n".to_owned(), "workq inspect server"),
         Ask::Greet => ("inspect queues 0 10\r\n".to_owned(), "workq inspect queues"),
         _ => return None,
     };
     Some((text.into_bytes(), label))
+}
+
+fn ttr(put: &Put) -> u64 {
+    put.own_time_s.map_or(DAY_MS, |seconds| u64::from(seconds) * 1_000)
+}
+
+fn ttl(put: &Put) -> u64 {
+    put.lifetime_s.map_or(LIFETIME_MS, |seconds| u64::from(seconds) * 1_000)
 }
 
 fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
@@ -109,6 +118,10 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         Ask::Put(put) if put.runs => result(&put.uuid(), rest, used),
         Ask::Result { uuid, .. } => result(uuid, rest, used),
         Ask::List { .. } => listed(&first, rest, used),
+        Ask::Server if first == "+OK 1" => {
+            Ok(inspected_lines(rest).map(|(len, lines)| (used + len, Heard::Facts(lines))))
+        }
+        Ask::Queues => queues(&first, rest, used),
         Ask::Greet => Ok(listed(&first, rest, used)?.map(|(used, _)| (used, Heard::Done))),
         Ask::Put(_) if first == "+OK" => Ok(Some((used, Heard::Put(Vec::new())))),
         Ask::Complete(_) | Ask::Fail(_) | Ask::Remove(_) if first == "+OK" => Ok(Some((used, Heard::Done))),
@@ -169,7 +182,8 @@ fn lines(mut rest: &[u8], count: usize) -> Option<(Vec<String>, usize)> {
 fn inspected(rest: &[u8]) -> Option<(usize, Heard)> {
     let (len, lines) = inspected_lines(rest)?;
     let state = value(&lines, "state ").parse().ok()?;
-    Some((len, Heard::Job(Some((state, value(&lines, "payload ").as_bytes().to_vec())))))
+    let body = value(&lines, "payload ").as_bytes().to_vec();
+    Some((len, Heard::Job(Some(Found { state, body, facts: lines }))))
 }
 
 /// A name and a number, and so many lines; what they take.
@@ -182,6 +196,33 @@ fn inspected_lines(rest: &[u8]) -> Option<(usize, Vec<String>)> {
 
 fn value<'a>(lines: &'a [String], key: &str) -> &'a str {
     lines.iter().find_map(|line| line.strip_prefix(key)).unwrap_or_default()
+}
+
+/// What must be said of a job, whatever has become of it.
+pub(super) fn facts_of(put: &Put) -> Vec<String> {
+    vec![
+        format!("name {}", put.queue),
+        format!("ttr {}", ttr(put)),
+        format!("ttl {}", ttl(put)),
+        format!("payload-size {}", put.body.len()),
+        format!("max-attempts {}", put.attempts.unwrap_or(0)),
+        format!("max-fails {}", put.failures.map_or(0, |failures| failures + 1)),
+        format!("priority {}", put.urgency),
+    ]
+}
+
+/// `+OK <count>`, and of so many queues the name, and how many jobs are ready and scheduled.
+fn queues(first: &str, mut rest: &[u8], mut used: usize) -> Answer {
+    let count: usize = first.strip_prefix("+OK ").and_then(|count| count.parse().ok()).ok_or(first)?;
+    let mut facts = Vec::new();
+    for _ in 0..count {
+        let Some((head, _)) = line(rest) else { return Ok(None) };
+        let Some((len, lines)) = inspected_lines(rest) else { return Ok(None) };
+        let name = text(head).trim_end_matches(" 2").to_owned();
+        facts.push(format!("{name} {} {}", value(&lines, "ready-len "), value(&lines, "scheduled-len ")));
+        (rest, used) = (&rest[len..], used + len);
+    }
+    Ok(Some((used, Heard::Facts(facts))))
 }
 
 /// `+OK <count>`, and so many jobs.

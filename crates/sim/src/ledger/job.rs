@@ -3,7 +3,7 @@
 use jobyard_engine::ClientId;
 
 use super::When;
-use crate::clients::{DAY_MS, Put, Speaker, uuid_of_number};
+use crate::clients::{DAY_MS, Put, Speaker, facts_of, uuid_of_number};
 
 /// A job, as those who deal with it know it.
 #[derive(Clone, Debug)]
@@ -83,6 +83,12 @@ impl Job {
             Some(number) => Some(uuid_of_number(number)),
             None => (self.protocol == "workq").then(|| self.put.uuid()),
         }
+    }
+
+    /// What workq must say of it, as long as it is there: a name and its value each.
+    #[must_use]
+    pub fn facts(&self) -> Vec<String> {
+        if self.protocol == "workq" && !self.put.runs { facts_of(&self.put) } else { Vec::new() }
     }
 
     /// Whether nothing is left of it for certain: it was never put, or it was removed.

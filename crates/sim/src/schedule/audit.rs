@@ -8,7 +8,7 @@ use super::faults::SEGMENT_HEADER_BYTES;
 use super::people::HELD_BACK_MS;
 use super::person::Person;
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Counts, DAY_MS, Entry, Heard, PAGE, SPEAKERS, speaker};
+use crate::clients::{Ask, Counts, DAY_MS, Entry, Found, Heard, PAGE, SPEAKERS, speaker};
 use crate::disk::Crash;
 use crate::ledger::{Group, Kept, Ledger};
 use crate::world::{Manners, Parting, Wrong};
@@ -76,7 +76,7 @@ impl Schedule {
     }
 
     /// Asks, and hears the answer.
-    fn ask_now(&mut self, index: usize, ask: Ask) -> Result<Heard, Wrong> {
+    pub(super) fn ask_now(&mut self, index: usize, ask: Ask) -> Result<Heard, Wrong> {
         self.people[index].answer = None;
         self.ask(index, ask);
         self.world.rest()?;
@@ -98,7 +98,7 @@ impl Schedule {
             let heard = self.ask_now(index, Ask::Inspect(uuid))?;
             let now = self.now();
             match self.about(entry, heard) {
-                Heard::Job(Some((state, _))) if !FINISHED.contains(&state) => {
+                Heard::Job(Some(found)) if !FINISHED.contains(&found.state) => {
                     self.ledger.found_there(entry, now);
                     self.count("found out: it is there", 1);
                 }
@@ -116,7 +116,7 @@ impl Schedule {
     /// What was heard of a UUID, as it concerns this job: another one may have it.
     fn about(&self, entry: Entry, heard: Heard) -> Heard {
         match heard {
-            Heard::Job(Some((_, body))) if self.ledger.is_of_namesake(entry, &body) => Heard::Job(None),
+            Heard::Job(Some(found)) if self.ledger.is_of_namesake(entry, &found.body) => Heard::Job(None),
             heard => heard,
         }
     }
@@ -143,7 +143,7 @@ impl Schedule {
         Ok(())
     }
 
-    fn check_found(&mut self, entry: Entry, found: Option<&(u32, Vec<u8>)>) -> Result<(), Wrong> {
+    fn check_found(&mut self, entry: Entry, found: Option<&Found>) -> Result<(), Wrong> {
         let now_ms = self.world.elapsed_ms();
         let must_be_there = self.ledger.must_be_there(entry, now_ms);
         let has_expired = self.ledger.has_expired(entry, now_ms);
@@ -160,11 +160,14 @@ impl Schedule {
                 self.count("audit: a job is gone rightly", 1);
                 Ok(())
             }
-            Some((_, body)) if job.put.body.as_bytes() != body => {
-                Err(format!("job {entry} has another body: {}", body.escape_ascii()))
+            Some(found) if job.put.body.as_bytes() != found.body => {
+                Err(format!("job {entry} has another body: {}", found.body.escape_ascii()))
             }
-            Some((state, _)) => {
-                let finished = FINISHED.contains(state);
+            Some(found) => {
+                if let Some(fact) = job.facts().into_iter().find(|fact| !found.facts.contains(fact)) {
+                    return Err(format!("job {entry} has no '{fact}': {found:?}, and {job:?}"));
+                }
+                let finished = FINISHED.contains(&found.state);
                 if finished && must_be_there {
                     return Err(format!("job {entry} is finished, and nobody finished it: {job:?}"));
                 }
@@ -183,6 +186,10 @@ impl Schedule {
     /// What is said to be ready can be taken, all of it and no more, and whatever must be ready is among it.
     fn count_all(&mut self) -> Result<(), Wrong> {
         let counting = ["workq", "masenko", "takeanumber"].map(|protocol| self.visitor(protocol));
+        self.check_queues(counting)?;
+        self.check_server(counting[0])?;
+        let before = self.metrics(counting[1])?;
+        let mut taken_in_all = 0;
         for queue in QUEUES {
             let now = self.now();
             let owed: Vec<Entry> = self.ledger.all_ready(queue, now.turn, now.at_ms, Kept::UntilThen).collect();
@@ -193,6 +200,7 @@ impl Schedule {
             while self.takes_one(taker, queue)? {
                 taken += 1;
             }
+            taken_in_all += taken as u64;
             let is_listed_rightly = self.people[taker].holds_in_order(&listed);
             let is_refused = listed.is_empty() && self.is_short_of_memory();
             if !is_listed_rightly && !is_refused {
@@ -214,7 +222,8 @@ impl Schedule {
             let taker = self.people.remove(taker);
             self.goes(taker.client)?;
         }
-        Ok(())
+        let after = self.metrics(counting[1])?;
+        self.check_metrics(&before, &after, taken_in_all)
     }
 
     /// All that is ready in a queue, of which so many are said to be.

@@ -256,6 +256,7 @@ fn kind_of(heard: &Heard) -> &'static str {
         Heard::Job(Some(_)) => "a job's state",
         Heard::Job(None) => "no such job",
         Heard::List(_) => "a list",
+        Heard::Facts(_) => "facts",
         Heard::Result { success: true, .. } => "a result",
         Heard::Result { success: false, .. } => "a failure",
     }
