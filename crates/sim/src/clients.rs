@@ -338,6 +338,9 @@ pub fn speaker(protocol: &str, with_leases: bool) -> &'static Speaker {
 /// What is said on the port for all to those for whom there is no room: nobody knows what they speak.
 pub const TOO_MANY_CLIENTS: &str = takeanumber::SPEAKER.too_many_clients;
 
+/// What is said there to those who sent too much before anyone looked at it.
+pub const TOO_MUCH_INPUT: &str = takeanumber::SPEAKER.too_much_input;
+
 /// Who waits for so long waits until there is a job.
 pub const FOR_EVER_MS: u64 = u64::MAX;
 

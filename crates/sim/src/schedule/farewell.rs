@@ -5,7 +5,7 @@ use super::expected::words_of;
 use super::person::{Person, SLACK_MS};
 use jobyard_engine::Limits;
 
-use crate::clients::{Ask, TOO_MANY_CLIENTS};
+use crate::clients::{Ask, TOO_MANY_CLIENTS, TOO_MUCH_INPUT};
 use crate::ledger::When;
 use crate::world::Wrong;
 
@@ -18,6 +18,8 @@ pub enum Farewell {
     TooManyClients,
     /// Of what clients have sent and is no whole request, there is too much, and it has the most.
     TooMuchInput,
+    /// The same, and nothing it sent was looked at, so that nobody knows what it speaks.
+    TooMuchUndecided,
 }
 
 /// Something that was sent.
@@ -59,6 +61,7 @@ impl Farewell {
             Farewell::TooManyClients if who.known => who.speaker.too_many_clients,
             Farewell::TooManyClients => TOO_MANY_CLIENTS,
             Farewell::TooMuchInput => who.speaker.too_much_input,
+            Farewell::TooMuchUndecided => TOO_MUCH_INPUT,
         }
     }
 }
@@ -70,6 +73,7 @@ impl Person {
             (Farewell::Silent, self.speaker.heartbeat),
             (Farewell::TooManyClients, self.turned_away),
             (Farewell::TooMuchInput, lacks_input),
+            (Farewell::TooMuchUndecided, lacks_input && self.for_all && self.unheard.len() == self.heard_bytes),
         ];
         let begins = |farewell: &Farewell| {
             let words = farewell.words(self).as_bytes();
@@ -103,7 +107,8 @@ impl Schedule {
         if farewell == Farewell::Silent && !who.was_silent(self.told.heartbeat_ms, when) {
             return Err(format!("{who:?} was cut off at {when:?}, and was never silent for so long"));
         }
-        if farewell == Farewell::TooMuchInput && !self.may_be_too_much(index, when) {
+        let is_too_much = matches!(farewell, Farewell::TooMuchInput | Farewell::TooMuchUndecided);
+        if is_too_much && !self.may_be_too_much(index, when) {
             let who = &self.people[index];
             return Err(format!("{who:?} was told at {when:?} of too much input, and there was not so much"));
         }

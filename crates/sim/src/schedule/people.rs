@@ -34,7 +34,7 @@ impl Schedule {
         let now = self.now();
         self.turned_away.extend(turned_away.then_some(client));
         let cut_off = turned_away && untold;
-        self.people.push(Person { known, turned_away, cut_off, ..Person::new(client, speaker, now) });
+        self.people.push(Person { known, for_all: !known, turned_away, cut_off, ..Person::new(client, speaker, now) });
         self.count("checked: of too many clients some are not told", u64::from(cut_off));
         self.count(&format!("connected {}", speaker.protocol), 1);
     }

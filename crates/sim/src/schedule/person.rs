@@ -30,6 +30,8 @@ pub struct Person {
     pub reads: bool,
     /// Whether it did not read for a while.
     pub was_deaf: bool,
+    /// Whether it came through the port for all.
+    pub for_all: bool,
     /// Whether the server knows what it speaks.
     pub known: bool,
     /// When it came, and sent something.
@@ -90,6 +92,7 @@ impl Person {
             half_closed: false,
             reads: true,
             was_deaf: false,
+            for_all: false,
             known: true,
             sent: vec![now],
             answer: None,
