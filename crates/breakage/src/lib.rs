@@ -48,6 +48,7 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("broker-input-unlimited", "clients may leave as much unfinished as they like"),
     ("broker-input-limit-too-small", "clients are told that they left too much unfinished, and may leave more"),
     ("broker-clients-miscounted", "there is said to be a client more than there is"),
+    ("broker-closes-at-once", "a session that is over is closed before its client has heard all"),
     ("broker-deaf-start", "what clients said while the server started is not looked at"),
     ("protocols-retries-short", "a task may fail once less than it may"),
     ("protocols-best-in-order", "who asks for the best job of several queues is given one of the first"),

@@ -156,6 +156,8 @@ pub enum Ask {
     },
     /// Something that must be refused.
     Nonsense(usize),
+    /// Something that must be refused, and is the last that is heard.
+    Blunder(usize),
     /// The beginning of a request of some kind, with so many bytes more, of which the end never comes.
     Unfinished {
         /// Which beginning.
@@ -290,6 +292,8 @@ pub struct Speaker {
     pub too_much_input: &'static str,
     /// What is refused whatever the server's state is, and in which words.
     pub nonsense: &'static [Nonsense],
+    /// What is refused so, and after which the server ends the connection.
+    pub blunders: &'static [Nonsense],
     /// The beginnings of requests, and what is said when no more follows, if anything is.
     pub unfinished: &'static [Nonsense],
     /// The commands, by label.
@@ -304,9 +308,17 @@ impl Speaker {
     /// How to say it at this time of the wall clock, whole or not.
     #[must_use]
     pub fn says(&self, ask: &Ask, wall_ms: i64) -> Said {
-        let Ask::Unfinished { kind, more } = ask else { return (self.say)(ask, wall_ms) };
-        let label = self.commands.iter().find(|label| label.ends_with(" unfinished"))?;
-        Some((unfinished::bytes(self.unfinished, *kind, *more), label))
+        let label = |end: &str| self.commands.iter().find(|label| label.ends_with(end));
+        match ask {
+            Ask::Unfinished { kind, more } => {
+                Some((unfinished::bytes(self.unfinished, *kind, *more), label(" unfinished")?))
+            }
+            Ask::Blunder(kind) => {
+                let label = label(" blunder")?;
+                Some((self.blunders[kind % self.blunders.len()].0.as_bytes().to_vec(), label))
+            }
+            _ => (self.say)(ask, wall_ms),
+        }
     }
 
     /// What is said to one who sends nothing more, and has begun a request of this kind; nothing is empty.

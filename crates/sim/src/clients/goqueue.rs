@@ -16,6 +16,7 @@ pub const SPEAKER: Speaker = Speaker {
     too_many_clients: "ERROR\0Too many clients\0",
     too_much_input: "ERROR\0Too much unfinished input\0",
     nonsense: nonsense::GOQUEUE,
+    blunders: nonsense::GOQUEUE_BLUNDERS,
     unfinished: unfinished::GOQUEUE,
     commands: &[
         "goqueue ADD",
@@ -24,6 +25,7 @@ pub const SPEAKER: Speaker = Speaker {
         "goqueue CONNECT",
         "goqueue nonsense",
         "goqueue unfinished",
+        "goqueue blunder",
     ],
     say,
     hear,

@@ -16,6 +16,7 @@ pub const SPEAKER: Speaker = Speaker {
     too_many_clients: "{\"status\":\"error\",\"error\":\"Too many clients.\"}\n",
     too_much_input: "{\"status\":\"error\",\"error\":\"Too much unfinished input.\"}\n",
     nonsense: nonsense::JOBCENTRE,
+    blunders: &[],
     unfinished: unfinished::JOBCENTRE,
     commands: &[
         "jobcentre put",

@@ -16,6 +16,7 @@ pub const SPEAKER: Speaker = Speaker {
     too_many_clients: "ERR {\"msg\":\"too many clients\"}\n",
     too_much_input: "ERR {\"msg\":\"too much unfinished input\"}\n",
     nonsense: nonsense::MASENKO,
+    blunders: &[],
     unfinished: unfinished::MASENKO,
     commands: &[
         "masenko PUSH",

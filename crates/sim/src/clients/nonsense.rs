@@ -161,3 +161,24 @@ pub(super) const WORKQ: &[Nonsense] = &[
     ("inspect server -a=\r\n", "-CLIENT-ERROR Invalid command flags"),
     ("schedule 6ba7b810-9dad-41d1-80b4-ffffffffffff a 1 1 tomorrow 1\r\nx\r\n", "-CLIENT-ERROR Invalid Time"),
 ];
+
+/// After these nobody can tell what follows: they are refused, and the connection ends.
+pub(super) const GOQUEUE_BLUNDERS: &[Nonsense] =
+    &[("ADD\0a\0\0\0\0\0\0\0\0\0\x01\0\0\x01", "Job data is larger than 16777216 bytes")];
+
+pub(super) const TAKEANUMBER_BLUNDERS: &[Nonsense] = &[
+    ("*4\r\n$3\r\nADD\r\n$1\r\na\r\n$1\r\n1\r\n$16777217\r\n", "ERR Body is longer than 16777216 bytes."),
+    ("*1\r\n$18446744073709551616\r\n", "ERR Array is longer than 16842752 bytes."),
+    ("*1025\r\n", "ERR Array is longer than 1024 elements."),
+    ("*x\r\n", "ERR Protocol error: invalid multibulk length"),
+    ("*1\r\n$x\r\n", "ERR Protocol error: invalid bulk length"),
+    ("*1\r\n:1\r\n", "ERR Protocol error: expected '$', got ':'"),
+    ("*1\r\n$3\r\nLENGTH\r\n", "ERR Protocol error: expected CRLF after bulk string"),
+    ("*1\n", "ERR Protocol error: expected CRLF after a length"),
+    ("*0000000000000000000000000000000001\r\n", "ERR Protocol error: too long a length"),
+];
+
+pub(super) const WORKQ_BLUNDERS: &[Nonsense] = &[
+    ("add 6ba7b810-9dad-41d1-80b4-ffffffffffff a 1 1 1048577\r\n", "-CLIENT-ERROR Invalid payload size"),
+    ("fail 6ba7b810-9dad-41d1-80b4-ffffffffffff 1048577\r\n", "-CLIENT-ERROR Invalid result size"),
+];

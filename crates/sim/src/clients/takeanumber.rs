@@ -16,6 +16,7 @@ pub const SPEAKER: Speaker = Speaker {
     too_many_clients: "-ERR Too many clients.\r\n",
     too_much_input: "-ERR Too much unfinished input.\r\n",
     nonsense: nonsense::TAKEANUMBER,
+    blunders: nonsense::TAKEANUMBER_BLUNDERS,
     unfinished: unfinished::TAKEANUMBER,
     commands: &[
         "takeanumber ADD",
@@ -33,6 +34,7 @@ pub const SPEAKER: Speaker = Speaker {
         "takeanumber CLOSE",
         "takeanumber nonsense",
         "takeanumber unfinished",
+        "takeanumber blunder",
     ],
     say,
     hear,

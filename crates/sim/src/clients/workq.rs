@@ -16,6 +16,7 @@ pub const SPEAKER: Speaker = Speaker {
     too_many_clients: "-SERVER-ERROR Too many clients\r\n",
     too_much_input: "-SERVER-ERROR Too much unfinished input\r\n",
     nonsense: nonsense::WORKQ,
+    blunders: nonsense::WORKQ_BLUNDERS,
     unfinished: unfinished::WORKQ,
     commands: &[
         "workq add",
@@ -34,6 +35,7 @@ pub const SPEAKER: Speaker = Speaker {
         "workq result",
         "workq nonsense",
         "workq unfinished",
+        "workq blunder",
     ],
     say,
     hear,

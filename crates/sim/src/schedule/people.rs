@@ -86,6 +86,7 @@ impl Schedule {
                 let most = if self.lacks_input() { 2 * self.world.setup().config.limits.input_bytes_max } else { 500 };
                 Ask::Unfinished { kind: self.below(14), more: self.below(most) }
             }
+            15 if self.people[index].known && self.faults.clients && self.one_in(3) => Ask::Blunder(self.below(18)),
             15 if self.people[index].known => Ask::Nonsense(self.below(self.people[index].speaker.nonsense.len())),
             _ if holds > 0 => {
                 let which = self.below(holds);
@@ -271,12 +272,12 @@ impl Schedule {
             person.sent.push(now);
         }
         let client = person.client;
-        if let Ask::Leave { politely } = ask {
+        if matches!(ask, Ask::Leave { .. } | Ask::Blunder(_)) {
             (person.gone, person.heard_ms) = (true, now.at_ms);
             self.ledger.client_gone(client, now.at_ms);
-            if !politely {
-                return self.world.send(client, &bytes);
-            }
+        }
+        if ask == (Ask::Leave { politely: false }) {
+            return self.world.send(client, &bytes);
         }
         let sent = self.sent.len();
         self.sent.push(Sent::new(&ask, &bytes, now.turn));
@@ -425,9 +426,14 @@ impl Schedule {
             if self.world.is_running() && !gone && !cut_off && !given_up && !self.stopping {
                 return Err(format!("{:?} was cut off, and nobody knows why", self.people[index]));
             }
-            let is_owed = who.half_closed && !who.was_deaf && !cut_off && self.world.is_running() && !self.stopping;
+            let has_blundered = who.pending.iter().any(|pending| matches!(pending.ask, Ask::Blunder(_)));
+            let is_owed = (who.half_closed || has_blundered)
+                && !who.was_deaf
+                && !cut_off
+                && self.world.is_running()
+                && !self.stopping;
             if is_owed && !who.is_answered() {
-                return Err(format!("{who:?} had only ended its half, and was not answered"));
+                return Err(format!("{who:?} sends nothing more, and was not answered"));
             }
             self.count("checked: who half-closes is answered", u64::from(is_owed));
             self.world.forget(client);
