@@ -251,7 +251,12 @@ impl Schedule {
         self.all_hear()?;
         // The log tells of it, if there is room to.
         let is_told = |&(_, rests): &(u64, u64)| self.world.rests() > rests && self.world.is_running();
-        self.clock_untold = self.clock_untold.filter(|set| self.faults.full || !is_told(set));
+        let untold = self.clock_untold.filter(|set| self.faults.full || !is_told(set));
+        if self.clock_untold.is_some() && untold.is_none() {
+            // Like all that is told, that is not synced at once.
+            self.told_ms = self.world.elapsed_ms();
+        }
+        self.clock_untold = untold;
         self.check_at_rest()
     }
 }
