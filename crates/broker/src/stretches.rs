@@ -11,8 +11,8 @@ use crate::room::BATCH_BYTES_MAX;
 /// What a turn writes anew beside a share of what it appends.
 const PORTION_BYTES: usize = 64 << 10;
 
-/// The same while room is short, at least, as a share of a segment: what is written then is cut to what the newest one takes.
-const SHORT_PART: u64 = 32;
+/// The same while room is short, at least: what is written then is cut to what the newest segment takes.
+const SHORT_PORTION_BYTES: usize = 1 << 20;
 
 /// How much is written anew for each byte appended, so that dead bytes do not grow faster than they are reclaimed.
 const PER_APPENDED: usize = 2;
@@ -131,14 +131,27 @@ impl<L: Log> Broker<L> {
         let portion = PORTION_BYTES.saturating_add(PER_APPENDED * decided_bytes).min(self.batch_bytes_max());
         // With room in abundance, neither frames nor what is lost at a segment's end matter, if only it fits into one.
         let (portion, within) = if extent.short {
-            let short_portion = usize::try_from(extent.segment_bytes / SHORT_PART).unwrap_or(usize::MAX);
-            (portion.max(short_portion), extent.rest)
+            (portion.max(SHORT_PORTION_BYTES), extent.rest)
         } else {
             (portion, extent.segment_bytes)
         };
         let within = within.saturating_sub(FRAME_HEADER_BYTES as u64);
         if self.engine.compact_within(portion, usize::try_from(within).unwrap_or(usize::MAX)) {
             self.stretches.rewritten = Some(self.commit.position(self.engine.records()));
+        }
+    }
+
+    /// Finishes in this turn what is to be written anew of the oldest segment, if the disk is short of room: half of it takes
+    /// room and gives none back, and until it does even what makes room might be refused.
+    pub(crate) fn make_room(&mut self) {
+        let oldest = self.stretches.starts.front().copied();
+        while self.commit.log.extent().short && self.may_submit() && self.compaction_due() {
+            self.compact(self.batch_bytes_max());
+            self.submit();
+            self.drop_rewritten();
+            if self.stretches.starts.front().copied() != oldest {
+                return;
+            }
         }
     }
 

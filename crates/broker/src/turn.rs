@@ -178,6 +178,7 @@ impl<L: Log> Broker<L> {
                 self.compact(decided_bytes);
                 self.submit();
             }
+            self.make_room();
         }
         self.drop_rewritten();
         self.commit.notice_trouble();
