@@ -50,7 +50,8 @@ fn begin<D: Disk>(disk: &mut D, held: &Held<D::File>, index: usize) -> Result<Sc
     Scan::new(file, name_of(header.id), HEADER_BYTES, CURRENT, header.salt)
 }
 
-/// Gives frames until there were enough. Returns where to go on, if there are more.
+/// Gives frames until there were enough. Returns where to go on, if there are more; else every segment follows the one before
+/// it, also those without a frame: what is written from now on stands behind them.
 fn read_on<D: Disk>(
     disk: &mut D,
     held: &mut Held<D::File>,
@@ -59,10 +60,7 @@ fn read_on<D: Disk>(
     each: &mut dyn FnMut(Replayed<'_>),
 ) -> Result<Option<Cursor<D::File>>, LogError> {
     let mut given = 0;
-    while cursor.previous.position < held.last.position {
-        if given >= bytes {
-            return Ok(Some(cursor));
-        }
+    loop {
         let first = held.segments[cursor.index].header.first;
         if let Some(next) = held.segments.get(cursor.index + 1).map(|next| next.header)
             && next.first <= cursor.previous.position + 1
@@ -73,6 +71,12 @@ fn read_on<D: Disk>(
             cursor.index += 1;
             cursor.scan = begin(disk, held, cursor.index)?;
             continue;
+        }
+        if cursor.previous.position >= held.last.position {
+            return Ok(None);
+        }
+        if given >= bytes {
+            return Ok(Some(cursor));
         }
         let offset = cursor.scan.offset();
         let frame = cursor.scan.frame()?.and_then(|frame| frame::follows(&frame, &cursor.previous).map(|()| frame));
@@ -89,7 +93,6 @@ fn read_on<D: Disk>(
         let len = frame.len;
         cursor.scan.pass(len);
     }
-    Ok(None)
 }
 
 fn damaged(file: String, offset: u64, damage: Damage, previous: &Header) -> LogError {

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::disk::Disk;
-use crate::files::segment::{HEADER_BYTES, name_of};
+use crate::files::segment::{HEADER_BYTES, SegmentHeader, name_of};
+use crate::files::{Manifest, volume};
 use crate::frame::{Damage, FRAME_HEADER_BYTES};
 
 /// A log of two segments that was never closed, where the newest one's last frame begins, and where it ends.
@@ -162,14 +163,39 @@ fn a_segment_in_the_place_of_another_is_refused() {
 }
 
 #[test]
+fn a_newest_segment_that_does_not_follow_is_refused_before_anything_is_written_behind_it() {
+    let (disk, newest, ..) = two_segments();
+    let header = SegmentHeader::read(&volume::open(&mut disk.clone(), &newest).unwrap(), &newest).unwrap();
+    let before = header.first - 1;
+    let manifest = Manifest::read(&mut disk.clone(), 1).unwrap().unwrap();
+    disk.put("manifest", Manifest { proven: before, ..manifest }.to_text().as_bytes());
+    // It was just begun, and has no batch.
+    let put = |header: SegmentHeader| {
+        let mut bytes = header.to_block();
+        bytes.resize(usize::try_from(SEGMENT_BYTES).unwrap(), 0);
+        disk.put(&newest, &bytes);
+    };
+    put(header);
+    assert_eq!(recovered(&disk.copy()).unwrap().1, expected(1..=before));
+    for wrong in [
+        SegmentHeader { epoch_before: header.epoch_before + 1, ..header },
+        SegmentHeader { crc_before: header.crc_before ^ 1, ..header },
+    ] {
+        put(wrong);
+        let error = recovered(&disk.copy()).unwrap_err();
+        assert!(matches!(&error, LogError::Damaged { file, offset: 0, .. } if *file == newest), "{error}");
+    }
+}
+
+#[test]
 fn whoever_is_refused_before_replay_finds_all_as_it_was() {
     let (whole, newest, ..) = two_segments();
     // Spares that do not fit, a segment that is none of the log, and what is half made would all go.
     whole.put("spare-7.log", b"too short");
     whole.put("spare-8.new", b"half made");
     whole.put("manifest.new", b"half made");
-    let manifest = crate::files::Manifest::read(&mut whole.clone(), 1).unwrap().unwrap();
-    let newer = crate::files::Manifest { format: 9, ..manifest };
+    let manifest = Manifest::read(&mut whole.clone(), 1).unwrap().unwrap();
+    let newer = Manifest { format: 9, ..manifest };
     let tamper = |disk: &TestDisk, way: &str| match way {
         "is missing, but" => disk.remove_now("manifest"),
         "cannot be trusted" => disk.change("manifest", |bytes| bytes[30] ^= 1),
