@@ -2,10 +2,11 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::sync::Arc;
 
-/// A queue's name: any bytes, also none. Each protocol narrows this at its edge.
+/// A queue's name: any bytes, also none. Each protocol narrows this at its edge. Its copies share them: a name may be long.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct QueueName(Box<[u8]>);
+pub struct QueueName(Arc<[u8]>);
 
 impl QueueName {
     /// The queue called `name`.

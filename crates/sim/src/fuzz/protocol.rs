@@ -12,6 +12,8 @@ const MEMORY_BYTES: usize = 256 << 10;
 const MEMORY_PER_BYTE: usize = 256;
 /// By how much a limit of memory may be exceeded, beside one request and one answer: by what is not refused.
 const MEMORY_OVER: usize = 192 << 10;
+/// After so long nobody rests any more who has moved much.
+const REST_MS: u64 = 20;
 
 /// Plays the bytes on the listener of this name.
 ///
@@ -111,7 +113,8 @@ impl Player {
             Happens::Drain => self.world.drain()?,
             Happens::Stop => self.restart(true)?,
         }
-        self.world.settle()
+        // Who has moved much rests for the others' sake.
+        self.world.wait(REST_MS)
     }
 
     fn open(&mut self, client: usize, listener: usize) -> Result<(), Trouble> {
