@@ -54,6 +54,7 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("protocols-best-in-order", "who asks for the best job of several queues is given one of the first"),
     ("protocols-priority-unsaid", "jobs are shown without their priority"),
     ("protocols-result-lost", "a job is completed without its result"),
+    ("engine-leased-not-found", "who is done with a job that is leased is told that there is none"),
     ("engine-waiters-leak", "the memory of those who waited is counted for ever"),
     ("engine-lifetime-late", "jobs expire a minute late"),
     ("engine-run-outlives-server", "what was to be run for a client is there after a restart"),

@@ -7,6 +7,7 @@ use jobyard_engine::ClientId;
 use super::faults::SEGMENT_HEADER_BYTES;
 use super::people::HELD_BACK_MS;
 use super::person::Person;
+use super::whole::Done;
 use super::{QUEUES, Schedule, listener_of};
 use crate::clients::{Ask, Counts, DAY_MS, Entry, Found, Heard, PAGE, SPEAKERS, speaker};
 use crate::disk::Crash;
@@ -223,7 +224,7 @@ impl Schedule {
             self.goes(taker.client)?;
         }
         let after = self.metrics(counting[1])?;
-        self.check_metrics(&before, &after, taken_in_all)
+        self.check_metrics(&before, &after, &Done { taken: taken_in_all, ..Done::default() })
     }
 
     /// All that is ready in a queue, of which so many are said to be.
@@ -369,6 +370,8 @@ impl Schedule {
     /// When all is over, every protocol can put a job, and have it back.
     fn work_again(&mut self) -> Result<(), Wrong> {
         let limited = self.is_short_of_memory();
+        let counting = self.visitor("masenko");
+        let (before, mut done) = (self.metrics(counting)?, Done::default());
         for speaker in SPEAKERS {
             let index = self.visitor(speaker.protocol);
             let put = self.plain_job(self.ledger.next_entry());
@@ -381,19 +384,24 @@ impl Schedule {
                 }
                 return Err(format!("nothing is wrong any more, and {:?} cannot put a job", self.people[index]));
             }
+            done.put += 1;
             // goqueue always waits.
             let wait_ms = if speaker.protocol == "goqueue" { 1_000 } else { 0 };
             self.ask_now(index, Ask::Take { queues: vec![queue], wait_ms })?;
             let Some(held) = self.people[index].give_up().filter(|held| held.entry == entry) else {
                 return Err(format!("{:?} put a job, and does not get it", self.people[index]));
             };
+            done.taken += 1;
             self.ask_now(index, Ask::Complete(held))?;
-            if self.ledger.jobs[entry].ended.is_none() && !limited {
+            let is_over = self.ledger.jobs[entry].ended.is_some();
+            done.completed += u64::from(is_over && !speaker.removes_what_is_done);
+            if !is_over && !limited {
                 return Err(format!("{:?} has a job, and cannot complete it", self.people[index]));
             }
         }
         self.count("audit: all work again", 1);
-        Ok(())
+        let after = self.metrics(counting)?;
+        self.check_metrics(&before, &after, &done)
     }
 }
 

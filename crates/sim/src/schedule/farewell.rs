@@ -160,7 +160,7 @@ impl Schedule {
         if is_read && bytes > self.input_bytes_max() && !who.turned_away {
             return Err(format!("{who:?} has left {bytes} bytes unfinished, and was not told that this is too much"));
         }
-        self.count("checked: what is unfinished may be so", u64::from(is_read));
+        self.count("checked: what is unfinished may be so", u64::from(is_read && self.lacks_input()));
         Ok(())
     }
 
@@ -179,7 +179,8 @@ impl Schedule {
         if who.turned_away && who.reads && !who.cut_off {
             return Err(format!("{who:?} came when there was no room, and was not told so"));
         }
-        self.count("checked: there was room for a client", u64::from(self.lacks_clients() && !who.turned_away));
+        let is_served = who.heard_bytes > 0 && !who.turned_away;
+        self.count("checked: there was room for a client", u64::from(self.lacks_clients() && is_served));
         Ok(())
     }
 
@@ -201,9 +202,16 @@ impl Schedule {
         Ok(())
     }
 
-    /// Who sends nothing more and was answered, or was told why, must have been seen off.
+    /// Who sends nothing more must have been answered, and then, or when it was told why, have been seen off.
     pub(super) fn check_seen_off(&self, index: usize) -> Result<(), Wrong> {
         let who = &self.people[index];
+        // What ends a connection may stand behind something that waits; who has ended its half waits for nothing.
+        let may_wait = !who.half_closed && who.may_wait();
+        let is_owed = who.gone && who.hears() && !who.turned_away && !may_wait && !who.is_answered();
+        let since_ms = who.heard_ms.max(self.stalled_until_ms);
+        if is_owed && !self.may_keep_waiting() && since_ms + SLACK_MS < self.world.elapsed_ms() {
+            return Err(format!("{who:?} sends nothing more, and was not answered"));
+        }
         let done = who.cut_off || who.gone && who.is_answered();
         let done = done && who.reads && !self.world.is_closed(who.client);
         if done && who.heard_ms + SLACK_MS < self.world.elapsed_ms() {

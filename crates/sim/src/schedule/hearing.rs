@@ -9,12 +9,14 @@ use crate::world::{Chunk, Wrong};
 
 /// What takeanumber says when it removes a job instead of trying it again.
 pub const NO_RETRIES: &str = "No retries remaining";
-/// What workq says of a job that is done, and what is said of one that is not there.
+/// What workq says of a job that is done.
 const DUPLICATE_RESULT: &str = "-CLIENT-ERROR Duplicate result";
-pub const NOT_FOUND: &str = "-NOT-FOUND";
 /// What workq says of a UUID that is taken.
 pub const DUPLICATE: &str = "Duplicate job";
+/// What workq says of a job that is not there, and what all say.
+pub const NOT_FOUND: &str = "-NOT-FOUND";
 const GONE: [&str; 3] = [NOT_FOUND, "already deleted", "no-job"];
+
 impl Schedule {
     /// Everybody hears what has come.
     pub fn all_hear(&mut self) -> Result<(), Wrong> {
@@ -163,7 +165,7 @@ impl Schedule {
                 Ok(())
             }
             Heard::Result { success, says } => {
-                self.check_result(&put.uuid(), *success, *says)?;
+                self.check_result(&put.uuid(), (*success, *says), asked)?;
                 self.ledger.ended(put.entry, false, when);
                 Ok(())
             }
@@ -232,8 +234,11 @@ impl Schedule {
         match (ask, heard) {
             (Ask::Result { wait_ms, .. }, Heard::Nothing) => self.check_nothing(index, &[], *wait_ms, asked, when),
             (Ask::Result { uuid, .. }, Heard::Result { success, says }) => {
-                let entry = self.check_result(uuid, *success, *says)?;
-                self.ledger.ended(entry, true, when);
+                let entry = self.check_result(uuid, (*success, *says), asked)?;
+                // What has failed for the last time may have gone to its dead queue.
+                if *success || self.ledger.jobs[entry].put.dead_queue.is_none() {
+                    self.ledger.ended(entry, true, when);
+                }
                 Ok(())
             }
             (Ask::List { queue, delayed, .. }, Heard::List(bodies)) => {

@@ -4,7 +4,7 @@ use jobyard_protocols::PROTOCOLS;
 
 use super::person::{Pending, Person};
 use super::{QUEUES, Schedule, Sent, listener_of};
-use crate::clients::{Ask, Entry, FOR_EVER_MS, Put, SPEAKERS, Speaker, speaker, uuid_of_entry};
+use crate::clients::{Ask, Entry, FOR_EVER_MS, Held, Put, SPEAKERS, Speaker, speaker, uuid_of_entry};
 use crate::ledger::{Group, Id, Job, When};
 use crate::world::{Manners, Parting, Wrong};
 
@@ -35,7 +35,6 @@ impl Schedule {
         self.turned_away.extend(turned_away.then_some(client));
         let cut_off = turned_away && untold;
         self.people.push(Person { known, for_all: !known, turned_away, cut_off, ..Person::new(client, speaker, now) });
-        self.count("checked: of too many clients some are not told", u64::from(cut_off));
         self.count(&format!("connected {}", speaker.protocol), 1);
     }
 
@@ -62,7 +61,8 @@ impl Schedule {
         let has =
             |person: &Person| person.speaker.protocol == "masenko" && person.may_ask() && !person.holds.is_empty();
         if let Some(index) = self.people.iter().position(has) {
-            let ask = self.group(index);
+            let completes = self.people[index].give_up();
+            let ask = self.group(completes);
             self.ask(index, ask);
             for _ in 0..self.below(4) {
                 self.world.turn();
@@ -79,7 +79,10 @@ impl Schedule {
                 let is_workqs = self.people[index].speaker.protocol == "workq";
                 Ask::Put(if is_workqs && self.one_in(4) { self.under_some_id(put) } else { put })
             }
-            8 if self.people[index].speaker.protocol == "masenko" => self.group(index),
+            8 if self.people[index].speaker.protocol == "masenko" => {
+                let completes = if self.coin() { self.people[index].give_up() } else { None };
+                self.group(completes)
+            }
             9..14 => self.take(index),
             14 => self.look(index),
             15 if self.people[index].known && self.leaves_things_undone() => {
@@ -227,11 +230,11 @@ impl Schedule {
         Put { dead_queue, ..Put::plain(entry, queue, body) }
     }
 
-    fn group(&mut self, index: usize) -> Ask {
+    /// Jobs that are put together, and what is completed with them.
+    fn group(&mut self, completes: Option<Held>) -> Ask {
         let first = self.ledger.next_entry();
         let count = 2 + self.below(2);
         let puts = (first..first + count).map(|entry| self.plain_job(entry)).collect();
-        let completes = if self.coin() { self.people[index].holds.pop() } else { None };
         Ask::Group { puts, completes }
     }
 
@@ -435,7 +438,9 @@ impl Schedule {
             if is_owed && !who.is_answered() {
                 return Err(format!("{who:?} sends nothing more, and was not answered"));
             }
+            let is_untold = who.turned_away && who.heard_bytes == 0;
             self.count("checked: who half-closes is answered", u64::from(is_owed));
+            self.count("checked: of too many clients some are not told", u64::from(is_untold));
             self.world.forget(client);
             let person = self.people.swap_remove(index);
             self.lose(&person);

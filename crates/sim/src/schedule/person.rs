@@ -226,6 +226,20 @@ impl Person {
         if let Ask::Unfinished { kind, .. } = last.ask { Some((kind, last)) } else { None }
     }
 
+    /// Whether it waits for the first thing that it asked for, if there is nothing yet.
+    pub fn may_wait(&self) -> bool {
+        self.pending.front().is_some_and(|pending| match &pending.ask {
+            Ask::Take { wait_ms, .. } | Ask::Result { wait_ms, .. } => *wait_ms > 0,
+            Ask::Put(put) => put.runs,
+            _ => false,
+        })
+    }
+
+    /// Whether it has always read what it was sent, and was not cut off.
+    pub fn hears(&self) -> bool {
+        self.reads && !self.was_deaf && !self.cut_off
+    }
+
     /// Whether it has heard all it asked for. Of what it has only begun it hears when it says that no more follows, if at all.
     pub fn is_answered(&self) -> bool {
         let says_nothing = |kind: usize| !self.gone || self.speaker.says_of_end(kind).is_empty();

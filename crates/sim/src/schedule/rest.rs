@@ -230,11 +230,19 @@ impl Schedule {
     }
 
     /// Someone was told the result of a job.
-    pub(super) fn check_result(&mut self, uuid: &str, success: bool, says: bool) -> Result<Entry, Wrong> {
+    pub(super) fn check_result(&mut self, uuid: &str, heard: (bool, bool), asked: When) -> Result<Entry, Wrong> {
+        let (success, says) = heard;
         // Whoever has not read that it was given the job may have used up its last attempt.
         let is_used_up =
             |put: &Put| put.attempts.is_some() && self.people.iter().any(|person| person.asks_for(put.queue));
+        // The result of a job that was removed is gone, also if its UUID was given again.
+        let is_removed = |entry: Entry| {
+            self.ledger.jobs[entry].ended.is_some_and(|(ended, keeps)| !keeps && ended.turn < asked.turn)
+        };
         let may_have = |entry: Entry| {
+            if is_removed(entry) {
+                return false;
+            }
             let is_empty_failure = !success && !says && is_used_up(&self.ledger.jobs[entry].put);
             is_empty_failure || self.ledger.may_have_result(entry, success, says)
         };
@@ -372,7 +380,6 @@ impl Schedule {
             Ask::Put(put) => (false, self.ledger.may_be_duplicate(put.entry)),
             _ => (matches!(ask, Ask::Take { .. }), false),
         };
-        let is_found = |put: &Put| words != NOT_FOUND || !self.ledger.jobs[put.entry].refused;
         let may_hold_no_more = is_take && self.lacks_holds() && who.took >= self.world.setup().config.limits.held_max;
         let wants = [
             (["disk", "Disk"], may_be_full || self.may_not_fit(ask)),
@@ -381,9 +388,11 @@ impl Schedule {
             (["many queues", "queues already"], self.may_name_new_queues(ask, asked)),
             (["acquired at once", "You are working on"], may_hold_no_more),
             ([DUPLICATE, DUPLICATE], is_duplicate),
-            // Someone has removed what was to be run.
-            ([NOT_FOUND, NOT_FOUND], !matches!(ask, Ask::Put(put) if !is_found(put))),
         ];
+        // Someone may have removed what was to be run, but not what never was there.
+        if words == NOT_FOUND && matches!(ask, Ask::Put(put) if self.ledger.jobs[put.entry].refused) {
+            return Err(format!("{who:?} asked {ask:?}, which was not put, and was told: {words}"));
+        }
         let want = wants.iter().find(|(texts, _)| texts.iter().any(|text| words.contains(text)));
         let may_fail = |held: &Held| self.ledger.jobs[held.entry].may_have_failed();
         let own_rule = matches!(ask, Ask::Fail(held) if words.contains(NO_RETRIES) && may_fail(held));

@@ -69,7 +69,7 @@ impl Schedule {
     /// The server ends when all have heard what is theirs, or when its time is up.
     fn stop_in_time(&mut self, has_deaf: bool, has_arrived: bool) -> Result<(), Wrong> {
         let most_ms = if has_deaf || self.may_keep_waiting() { DRAIN_MS } else { LINGER_MS };
-        let waits = self.people.iter().filter(|who| who.reads && !who.is_answered()).count();
+        let waits = self.people.iter().filter(|who| who.hears() && !who.is_answered()).count();
         let mut waited_ms = 0;
         while let Some(ms) = self.world.rest()? {
             if !self.world.is_running() || waited_ms + ms > most_ms {
@@ -91,13 +91,13 @@ impl Schedule {
     }
 
     /// Whether answers may be late because there is too little of something.
-    fn may_keep_waiting(&self) -> bool {
+    pub(super) fn may_keep_waiting(&self) -> bool {
         self.is_short_of_memory() || self.may_want_room(self.now())
     }
 
     /// All that had arrived when the server was told to stop was answered, if anyone reads the answers.
     fn check_answered(&self) -> Result<(), Wrong> {
-        let mut hears = self.people.iter().filter(|who| who.reads && !who.was_deaf && !who.cut_off);
+        let mut hears = self.people.iter().filter(|who| who.hears());
         match hears.find(|who| !who.is_answered()) {
             Some(who) => Err(format!("{who:?} was not answered when the server was told to stop")),
             None => Ok(()),

@@ -8,6 +8,15 @@ use super::{QUEUES, Schedule};
 use crate::clients::{Ask, Heard, date};
 use crate::world::Wrong;
 
+/// What was done with jobs.
+#[derive(Debug, Default)]
+pub struct Done {
+    pub put: u64,
+    pub taken: u64,
+    /// As a job that is done, not by removing it.
+    pub completed: u64,
+}
+
 /// Counters of masenko, by name.
 pub type Metrics = BTreeMap<String, u64>;
 
@@ -66,14 +75,15 @@ impl Schedule {
         Ok(metrics)
     }
 
-    /// Between the two so many jobs were taken, and none put or completed; some may have been used up.
-    pub fn check_metrics(&mut self, before: &Metrics, after: &Metrics, taken: u64) -> Result<(), Wrong> {
+    /// Between the two so many jobs were put, taken and completed; some may have been used up.
+    pub fn check_metrics(&mut self, before: &Metrics, after: &Metrics, done: &Done) -> Result<(), Wrong> {
         if before.is_empty() || after.is_empty() {
             return Ok(());
         }
         let grown = |name: &str| after.get(name).zip(before.get(name)).map(|(after, before)| after - before);
-        if grown("fetched") != Some(taken) || ["pushed", "acked"].iter().any(|name| grown(name) != Some(0)) {
-            return Err(format!("{taken} jobs were taken, and masenko says {before:?}, and then {after:?}"));
+        let expected = [("pushed", done.put), ("fetched", done.taken), ("acked", done.completed)];
+        if expected.iter().any(|(name, count)| grown(name) != Some(*count)) {
+            return Err(format!("{done:?} were jobs, and masenko says {before:?}, and then {after:?}"));
         }
         self.count("audit: what was done is counted rightly", 1);
         Ok(())
