@@ -312,6 +312,21 @@ mod tests {
     }
 
     #[test]
+    fn while_room_is_short_the_oldest_segment_is_written_anew_within_a_turn_and_no_other_is() {
+        let mut broker = with_jobs(900_000);
+        broker.stretches.begin(broker.commit.submitted() + 2, &mut broker.engine);
+        broker.commit.log.extent = Extent { rest: SEGMENT / 4, ..extent(100 * SEGMENT, true, 10 * SEGMENT) };
+        let second = broker.stretches.starts[1];
+        broker.commit();
+        assert_eq!((&broker.commit.log.truncated[..], broker.stretches.starts.len()), (&[second][..], 2));
+        assert!(broker.commit.log.lengths.len() > 3, "in several batches: {:?}", broker.commit.log.lengths);
+        // With room in abundance there is time.
+        let mut broker = with_jobs(900_000);
+        broker.commit();
+        assert!(broker.commit.log.truncated.is_empty());
+    }
+
+    #[test]
     fn twice_what_is_appended_is_written_anew_and_a_little_more() {
         let mut broker = with_jobs(3_000_000);
         broker.compact(80_000);
