@@ -44,7 +44,7 @@ impl Engine {
         let Some(job) = self.store.jobs.get(number).filter(|job| job.lease() == Some(lease)) else {
             return;
         };
-        let (counts, held, until_ms) = (job.counts_attempts(), is_held(job.state), lease_end_ms(job.state));
+        let (counts, held) = (job.counts_attempts(), is_held(job.state));
         // A lease from before a restart was not counted since.
         self.counters.leased = self.counters.leased.saturating_sub(1);
         if held && !counts {
@@ -52,7 +52,8 @@ impl Engine {
         } else {
             self.commit(Record::Undone { number });
         }
-        self.resume_run(now, number, until_ms, answers);
+        // Nobody had it, so its end means nothing to who waits for the job.
+        self.resume_run(now, number, Some(now.engine_ms), answers);
         self.serve(now, answers);
     }
 

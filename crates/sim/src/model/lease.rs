@@ -164,6 +164,7 @@ impl Model {
             job.attempts -= 1;
         }
         self.end_lease(number);
+        self.run_is_undone(now, number);
         self.note(Why::Undone);
         self.remove_forsaken_run(now, number, answers);
     }

@@ -149,6 +149,17 @@ impl Model {
         }
     }
 
+    /// Nobody had it: it is waited for as if it had never been leased.
+    pub(super) fn run_is_undone(&mut self, now: Now, run_job: JobNumber) {
+        for waiting in &mut self.waiting {
+            if let What::Run { number, unleased_until_ms } = waiting.what
+                && number == run_job
+            {
+                waiting.until_ms = unleased_until_ms.max(now.engine_ms);
+            }
+        }
+    }
+
     /// A run job whose lease came to its end is removed, waited for or not.
     pub(super) fn run_times_out(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
         for waiting in self.waiting.extract_if(.., |waiting| waiting.runs() == Some(number)) {

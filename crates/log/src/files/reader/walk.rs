@@ -280,7 +280,7 @@ impl<F: ReadFile> Walk<F> {
                 current.scan.pass(at);
                 current.looked_again = false;
                 // Nothing is known of the one before it but what it says itself.
-                self.previous = Some(Header { position: header.position - 1, proven: 0, ..header });
+                self.previous = Some(Header { position: header.position - 1, ..header });
                 self.close_hole(header.position, false);
             }
             None => self.current = None,
