@@ -131,3 +131,30 @@ impl Want {
         size_of::<Waiter>() + size_of::<LeaseWant>() + 3 * ENTRY + places * (ENTRY + size_of::<QueueId>())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::QueueName;
+    use crate::queue::Queues;
+
+    #[test]
+    fn who_waits_takes_memory_for_itself_and_for_each_place_in_a_line() {
+        let queues: Vec<QueueId> = {
+            let mut queues = Queues::new(crate::hash::Seeded(0));
+            ["a", "b", "c"].map(|name| queues.intern(QueueName::new(name.as_bytes()).as_bytes())).into()
+        };
+        let lease = |count: usize| {
+            let queues = queues[..count].to_vec();
+            let hold = Hold::Endless;
+            Want::Lease(Box::new(LeaseWant { queues, choice: Choice::Best, hold, body_without: None }))
+        };
+        // An entry of 48 bytes in each of three tables; for each place one more, and the queue's four bytes.
+        let own = size_of::<Waiter>() + size_of::<LeaseWant>() + 144;
+        assert_eq!(lease(0).memory_bytes(), own);
+        assert_eq!(lease(1).memory_bytes(), own + 52);
+        assert_eq!(lease(3).memory_bytes(), own + 156);
+        assert_eq!(Want::Result(7).memory_bytes(), own + 52);
+        assert_eq!(Want::Run { number: 7, unleased_until_ms: 9 }.memory_bytes(), own + 52);
+    }
+}
