@@ -366,10 +366,10 @@ impl<L: Log> Broker<L> {
 
     /// What codecs may know, apart from the limits, which are borrowed.
     fn scene(&self, now: Now) -> Scene {
-        let gone = usize::from(crate::broken("broker-clients-miscounted"));
+        let miscounted = usize::from(crate::broken("broker-clients-miscounted"));
         Scene {
             now,
-            clients: self.clients.len() + gone,
+            clients: self.clients.len() + miscounted,
             clients_total: self.clients.total,
             started_wall_ms: self.started_wall_ms,
             health: self.health(),

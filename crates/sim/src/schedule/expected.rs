@@ -287,17 +287,10 @@ mod tests {
         assert!(!is_right("goqueue", Ask::Nonsense(0), "goqueue nonsense refused: -NOT-FOUND"));
     }
 
-    /// What is said only by the way, or to who is about to be cut off: transcripts hear it, schedules do not.
+    /// What needs a line of many megabytes, a limit that no schedule has, or a job that none puts: transcripts hear it, schedules
+    /// do not.
     const IN_TRANSCRIPTS: &[(&str, &[&str])] = &[
-        (
-            "goqueue",
-            &[
-                // It ends now.
-                "Queue name is longer than",
-                "Command is longer than",
-                "The queue's name is too long",
-            ],
-        ),
+        ("goqueue", &["Queue name is longer than", "Command is longer than", "The queue's name is too long"]),
         ("takeanumber", &["ERR Body cannot be sent in a line.", "ERR Line is longer than", "ERR Queue name too long."]),
         (
             "masenko",
