@@ -25,7 +25,8 @@ pub enum Farewell {
 /// Something that was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    pub bytes: usize,
+    /// What the server counts for it at least, as long as it is unfinished: a line may be done with before its block has come.
+    pub bytes_least: usize,
     /// What the server may count for it at the most.
     pub bytes_most: usize,
     pub since_turn: u64,
@@ -49,7 +50,8 @@ impl Sent {
         let is_group = matches!(ask, Ask::Group { .. } | Ask::Unfinished { .. });
         let messages = if is_group { bytes.iter().filter(|byte| **byte == b'\n').count() } else { 0 };
         let bytes_most = bytes.len() + messages * MESSAGE_BYTES_MAX;
-        Sent { bytes: bytes.len(), bytes_most, since_turn: turn, until_turn: u64::MAX }
+        let bytes_least = if let Ask::Unfinished { more, .. } = ask { bytes.len().min(*more) } else { 0 };
+        Sent { bytes_least, bytes_most, since_turn: turn, until_turn: u64::MAX }
     }
 }
 
@@ -155,7 +157,7 @@ impl Schedule {
     pub(super) fn check_unfinished(&mut self, index: usize) -> Result<(), Wrong> {
         let who = &self.people[index];
         let Some((_, begun)) = who.begun().filter(|_| who.reads && !who.gone && !who.cut_off) else { return Ok(()) };
-        let bytes = self.sent[begun.sent].bytes;
+        let bytes = self.sent[begun.sent].bytes_least;
         let is_read = begun.asked.at_ms.max(self.stalled_until_ms) + SLACK_MS < self.world.elapsed_ms();
         if is_read && bytes > self.input_bytes_max() && !who.turned_away {
             return Err(format!("{who:?} has left {bytes} bytes unfinished, and was not told that this is too much"));
