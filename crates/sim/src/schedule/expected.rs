@@ -151,6 +151,7 @@ pub const FAREWELLS: &[&str] = &[
 /// Answers and refusals that are right, and come only in very many schedules. Any other is wrong.
 pub const SELDOM: &[&str] = &[
     "goqueue RESERVE refused: The server's disk is full",
+    "masenko NACK refused: ERR {\"msg\":\"no room on the disk\"}",
     "takeanumber RESERVE refused: ERR Disk full.",
     "takeanumber RETRY refused: ERR Disk full.",
     "workq inspect jobs refused: -SERVER-ERROR Out of memory",
