@@ -1,33 +1,15 @@
 //! Records one by one: which can be true, which pass over, and what is made of those that cannot.
 
 use super::*;
-use crate::command::OwnTime;
 use crate::job::{Due, Rank};
 use crate::names::{LeaseId, Uuid};
+use crate::record::samples::enqueued;
 
 const UUID: Uuid = Uuid(0x6ba7_b810_9dad_41d1_80b4_00c0_4fd4_30c0);
 const OTHER_UUID: Uuid = Uuid(UUID.0 + 1);
 
 fn job(number: JobNumber) -> Enqueued<'static> {
-    Enqueued {
-        number,
-        place: number,
-        created_wall_ms: 0,
-        queue: b"q",
-        body: Box::default(),
-        urgency: 0,
-        own_time: OwnTime::None,
-        uuid: None,
-        name: None,
-        lifetime_ms: None,
-        expires_ms: None,
-        attempts: None,
-        failures: None,
-        blockers: Vec::new(),
-        date: None,
-        delayed: false,
-        runs: false,
-    }
+    Enqueued { number, place: number, created_wall_ms: 0, body: Box::default(), ..enqueued(|_| {}) }
 }
 
 fn blocked(number: JobNumber, blockers: &[JobNumber]) -> Enqueued<'static> {

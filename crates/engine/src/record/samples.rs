@@ -7,7 +7,8 @@ use crate::names::{LeaseId, QueueName, Uuid};
 use crate::record_job::Enqueued;
 use crate::record_kept::Kept;
 
-fn enqueued(change: impl FnOnce(&mut Enqueued<'_>)) -> Enqueued<'static> {
+/// A plain job that was put, but for what is changed.
+pub(crate) fn enqueued(change: impl FnOnce(&mut Enqueued<'_>)) -> Enqueued<'static> {
     let mut enqueued = Enqueued {
         number: 7,
         place: 9,
