@@ -96,7 +96,7 @@ struct Hold {
 const STALLED_MS_MAX: u64 = 30_000;
 
 /// The kernel is offered so much at once: copying more would keep the others waiting.
-const WRITE_BYTES_MAX: usize = 1 << 20;
+const WRITE_BYTES_MAX: usize = 128 << 10;
 
 /// What a client was last seen to take, for the sums over all clients.
 #[derive(Clone, Copy, Debug, Default)]

@@ -40,7 +40,7 @@ enum Pressure {
 impl<L: Log> Broker<L> {
     /// Carries out what the client has sent, as far as its share of this turn goes.
     pub(crate) fn run_client(&mut self, id: ClientId) {
-        let mut carried_out = false;
+        let (mut carried_out, mut output_bytes) = (false, 0);
         for _ in 0..self.limits.turn_commands_max {
             let scene = self.scene(self.now);
             let Some(client) = self.clients.get_mut(id) else { return };
@@ -60,7 +60,8 @@ impl<L: Log> Broker<L> {
             }
             let written = self.clients.get(id).map_or(0, |client| client.output.end() - before.0);
             self.turn_work += 1 + self.engine.work() - before.1 + written / OUTPUT_BYTES_PER_WORK;
-            if self.turn_is_full() {
+            output_bytes += written;
+            if self.turn_is_full() || output_bytes >= self.limits.turn_bytes_max as u64 {
                 break;
             }
         }

@@ -27,7 +27,7 @@ pub struct Limits {
     pub held_max: usize,
     /// Clients connected at once.
     pub clients_max: usize,
-    /// Bytes read from one client in one turn.
+    /// Bytes read from one client in one turn, and written for it before the next has its own.
     pub turn_bytes_max: usize,
     /// Commands carried out for one client in one turn.
     pub turn_commands_max: usize,

@@ -18,6 +18,10 @@ use crate::failure::Failure;
 /// connects at once waits for seconds, for what does not fit is tried again only after one.
 const BACKLOG: i32 = 4096;
 
+/// The kernel takes so much output of one connection that it cannot send yet.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES_MAX: u32 = 128 << 10;
+
 /// A listening socket and the address that it really has.
 #[derive(Debug)]
 pub struct Bound {
@@ -107,6 +111,9 @@ fn listen(place: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
         sockopt::set_tcp_keepidle(&listener, Duration::from_secs(60))?;
         sockopt::set_tcp_keepintvl(&listener, Duration::from_secs(10))?;
         sockopt::set_tcp_keepcnt(&listener, 6)?;
+        // What a client does not read stays with the server, which counts it. The kernel would copy megabytes of it that
+        // nobody counts.
+        socket2::SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     }
     let place = listener.local_addr()?;
     Ok((listener, place))

@@ -40,6 +40,19 @@ fn big_bodies_go_in_and_out_whole() {
 }
 
 #[test]
+fn what_a_client_does_not_read_stays_with_the_server_which_counts_it() {
+    let server = takeanumber();
+    let mut client = server.connect();
+    client.send(&format!("ADD q 0 {}\r\n", "x".repeat(8 << 20)));
+    client.line();
+    client.send("RESERVE q\r\n");
+    let unsent_bytes = || support::process::unsent_bytes(server.place(0), client.stream.local_addr().unwrap());
+    until("the kernel takes no more", || unsent_bytes() > 0 && support::process::sleeps(&server));
+    assert!(unsent_bytes() < 512 << 10, "the kernel has {} bytes", unsent_bytes());
+    server.stop();
+}
+
+#[test]
 fn a_client_that_stops_sending_gets_its_answers_and_is_closed() {
     let server = takeanumber();
     for _ in 0..50 {

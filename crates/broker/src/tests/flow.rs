@@ -42,6 +42,21 @@ fn who_asks_for_much_gets_one_such_command_a_turn_and_the_others_theirs() {
 }
 
 #[test]
+fn who_is_answered_at_length_gets_so_many_bytes_a_turn_and_the_others_theirs() {
+    let mut world = World::limited(|limits| limits.turn_bytes_max = 100);
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.settle();
+    world.send(alice, "fill 60\nfill 60\nfill 60\nfill 60\nfill 60\n");
+    world.send(bob, "echo hello\n");
+    let answered = |world: &World| [alice, bob].map(|id| world.broker.clients.get(ClientId(id)).unwrap().output.end());
+    world.turn();
+    for expected in [[120, 6], [240, 6], [300, 6]] {
+        world.turn();
+        assert_eq!(answered(&world), expected);
+    }
+}
+
+#[test]
 fn no_lease_ends_before_what_its_holder_sent_in_time_had_its_turn() {
     let mut world = World::limited(|limits| limits.output_bytes_max = usize::MAX);
     let (alice, bob, carol) = (world.connect(PLAIN), world.connect(PLAIN), world.connect(PLAIN));

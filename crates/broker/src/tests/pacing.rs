@@ -92,7 +92,7 @@ fn a_large_answer_goes_out_in_portions_and_at_its_share() {
         }
         world.stall(1);
     }
-    assert_eq!(portion_max, 1 << 20);
+    assert!(portion_max <= 256 << 10, "{portion_max}");
 }
 
 #[test]

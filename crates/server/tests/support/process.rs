@@ -2,6 +2,7 @@
 //! memory, its sockets.
 
 use std::fs;
+use std::net::SocketAddr;
 
 use super::Server;
 
@@ -44,6 +45,15 @@ pub fn sockets(server: &Server) -> usize {
     let files = fs::read_dir(path(server, "fd")).unwrap();
     let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
     targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// How many bytes the kernel has taken from this end of a connection and not got rid of. 0 without such a connection.
+pub fn unsent_bytes(local: SocketAddr, remote: SocketAddr) -> usize {
+    let ends = [local, remote].map(|place| format!(":{:04X}", place.port()));
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    let of_it = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let line = of_it.into_iter().find(|fields| fields[1].ends_with(&ends[0]) && fields[2].ends_with(&ends[1]));
+    line.map_or(0, |fields| usize::from_str_radix(fields[4].split_once(':').unwrap().0, 16).unwrap())
 }
 
 /// What the kernel says of each of its threads.
