@@ -145,6 +145,8 @@ impl Schedule {
         if syncs_within_ms > 0 {
             self.wake_all();
             self.all_hear()?;
+            // Who did not read may have been given up meanwhile.
+            self.mourn()?;
         }
         let synced_ms = |it: &Self| it.told_ms.max(it.stalled_until_ms) + syncs_within_ms;
         while syncs_within_ms > 0 && synced_ms(self) > self.world.elapsed_ms() {
