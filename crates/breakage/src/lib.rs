@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 pub const BREAKAGES: &[(&str, &str)] = &[
     ("log-no-sync", "a batch is said to be durable before it was synced"),
     ("log-no-directory-sync", "a new segment's name is not synced"),
+    ("log-trusts-names", "a start does not sync the names that it finds before it acts on them"),
     ("log-no-manifest-sync", "a manifest takes its place before its bytes are synced"),
     ("log-no-payload-checksum", "a torn batch is taken for a whole one"),
     ("log-short-write", "a write that was cut short is taken for a whole one"),

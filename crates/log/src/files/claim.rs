@@ -11,6 +11,7 @@ use super::segment::{
 use super::spares::Spare;
 use super::tail::{self, End};
 use super::{FileLog, Held, Segment, volume};
+use crate::broken;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::frame::{self, Header};
@@ -26,6 +27,11 @@ impl<D: Disk> FileLog<D> {
             }
             found => found?,
         };
+        // What is seen may not be durable: whoever wrote it may have ended before its sync. Nothing is done about a manifest
+        // that a power cut could still take back.
+        if !broken("log-trusts-names") {
+            volume::sync_directory(&mut self.disk)?;
+        }
         let mut notices = Vec::new();
         let mut manifest = match found {
             Some(manifest) => manifest,
@@ -103,7 +109,7 @@ impl<D: Disk> FileLog<D> {
         let claim = Claim {
             epoch,
             first: segments[0].header.first,
-            tail: if crate::broken("log-reuses-position") { last.position.saturating_sub(1) } else { last.position },
+            tail: if broken("log-reuses-position") { last.position.saturating_sub(1) } else { last.position },
             bytes: segments.iter().map(Segment::frames_bytes).sum(),
             notices,
         };

@@ -38,6 +38,8 @@ pub fn salvage<D: Disk, P: AsRef<[u8]>>(
 ) -> Result<Salvaged, LogError> {
     let options = options.clone().within_bounds();
     let before = survey(disk, &options)?;
+    // As at a start: what is seen may not be durable yet.
+    volume::sync_directory(disk)?;
     let old_ids = segment_ids(disk)?;
     let (from, to) = old_ids.iter().copied().fold((u64::MAX, 0), |(from, to), id| (from.min(id), to.max(id)));
     let sizes = (options.segment_bytes, options.salt_for_new);

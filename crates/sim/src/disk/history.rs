@@ -183,4 +183,10 @@ impl<'h> Walk<'h> {
     pub fn is_settled(&self) -> bool {
         self.state.is_settled()
     }
+
+    /// Whether a power cut here might lose a name, or bring one back.
+    #[must_use]
+    pub fn has_unsynced_names(&self) -> bool {
+        self.state.has_unsynced_names()
+    }
 }

@@ -107,7 +107,12 @@ impl State {
 
     /// Whether a power cut now would lose nothing.
     pub fn is_settled(&self) -> bool {
-        self.renamings.is_empty() && self.files.iter().all(|file| file.changes.is_empty())
+        !self.has_unsynced_names() && self.files.iter().all(|file| file.changes.is_empty())
+    }
+
+    /// Whether a power cut now might lose a name, or bring one back.
+    pub fn has_unsynced_names(&self) -> bool {
+        !self.renamings.is_empty()
     }
 
     /// What all files take that still have a name.

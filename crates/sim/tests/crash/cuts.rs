@@ -134,7 +134,9 @@ impl Cutter<'_> {
             let disk = if killed { walk.disk() } else { SimDisk::from_image(&image) };
             let when = (self.index, operations);
             let expected = Expected { when, tail_min, promised: tail_min == durable, synced };
-            let again = image_digest.is_multiple_of(self.share.again);
+            // A start that finds names which are not durable must not rely on them: that shows only if it is cut off too.
+            let names_unsynced = killed && walk.has_unsynced_names();
+            let again = names_unsynced || image_digest.is_multiple_of(self.share.again);
             self.check(disk, expected, again).unwrap_or_else(|what| {
                 panic!("life {}, cut off after {operations} operations, {crash:?}: {what}", self.index);
             });
@@ -267,10 +269,16 @@ fn crashes(walk: &Walk<'_>, seed: u64, seeds: u64) -> Vec<Crash> {
     crashes
 }
 
+/// So often is left to chance which of the names that are not durable are there.
+const NAMES_SEEDS: u64 = 4;
+
 /// A few ways to crash here.
 fn some_crashes(walk: &Walk<'_>, seed: usize) -> Vec<Crash> {
     let tears = walk.tears();
     let torn = tears.get(seed % tears.len().max(1)).map(|bytes| Crash::Torn(*bytes));
     let seed = seed as u64;
-    [Crash::Kill, Crash::Lost, Crash::Scattered(seed), Crash::Garbage(seed)].into_iter().chain(torn).collect()
+    let names =
+        (0..NAMES_SEEDS).filter(|_| walk.has_unsynced_names()).map(|nth| Crash::Names(seed * NAMES_SEEDS + nth));
+    let always = [Crash::Kill, Crash::Lost, Crash::Scattered(seed), Crash::Garbage(seed)];
+    always.into_iter().chain(torn).chain(names).collect()
 }
