@@ -66,7 +66,7 @@ limits! {
     queues_max: usize, 1 to ANY, "queues in all";
     held_max: usize, 1 to ANY, "jobs that one connection may hold";
     clients_max: usize, 1 to CLIENTS_MAX, "clients at once; open files may allow fewer";
-    turn_bytes_max: usize, 1 to TURN_BYTES_MAX, "read from one client, or written for it, before the next";
+    turn_bytes_max: usize, 1 to TURN_BYTES_MAX, "read or written for one client a turn";
     turn_commands_max: usize, 1 to ANY, "carried out for one client before the next";
     memory_bytes_max: usize, 1 to ANY, "is --max-memory";
     default_lease_ms: u64, 1 to TIME_MS_MAX, "is --default-lease";
