@@ -45,7 +45,7 @@ impl<L: Log> Broker<L> {
             return true;
         }
         let extent = self.commit.log.extent();
-        let record_bytes = command.record_bytes_max();
+        let record_bytes = self.engine.record_bytes_max(command);
         // With what the turn has decided before, it must fit into a segment.
         let segment_rest = extent.segment_bytes.saturating_sub(self.batch_bytes_max() as u64);
         if extent.segment_bytes > 0 && record_bytes as u64 > segment_rest {
@@ -104,7 +104,7 @@ mod tests {
         for (command, reserve) in [(put(10), 2 * SEGMENT), (remove, SEGMENT / 16)] {
             let mut broker = broker(true, 0);
             decide(&mut broker);
-            let pending = broker.engine.records().len() + FRAME_HEADER_BYTES + command.record_bytes_max();
+            let pending = broker.engine.records().len() + FRAME_HEADER_BYTES + broker.engine.record_bytes_max(&command);
             broker.commit.log.extent.room = reserve + pending as u64;
             assert!(!broker.disk_refuses(&command), "{command:?}");
             broker.commit.log.extent.room -= 1;
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn what_would_not_fit_into_a_segment_with_a_whole_batch_is_refused() {
         let broker = broker(false, 0);
-        let besides = put(0).record_bytes_max();
+        let besides = broker.engine.record_bytes_max(&put(0));
         let longest = usize::try_from(SEGMENT).unwrap() - broker.batch_bytes_max() - besides;
         assert!(!broker.disk_refuses(&put(longest)));
         assert!(broker.disk_refuses(&put(longest + 1)));

@@ -183,7 +183,13 @@ fn takes_memory(command: &Command) -> bool {
         Command::Complete { result, .. } | Command::Fail { result, .. } => !result.is_empty(),
         Command::Look(look) => matches!(look, Look::Jobs { .. } | Look::Queues { .. }),
         Command::Enqueue(_) | Command::Run { .. } | Command::Group(_) | Command::Lease(_) => true,
-        Command::Release { .. } | Command::Remove { .. } | Command::Await { .. } => false,
+        Command::Release { .. }
+        | Command::Bury { .. }
+        | Command::Revive { .. }
+        | Command::ReviveJob { .. }
+        | Command::Extend { .. }
+        | Command::Remove { .. }
+        | Command::Await { .. } => false,
     }
 }
 

@@ -215,6 +215,9 @@ fn subject(record: &Record<'_>) -> Option<JobNumber> {
         | Record::Failure { number }
         | Record::BackedOff { number, .. }
         | Record::Rested { number, .. }
+        | Record::Released { number, .. }
+        | Record::Buried { number, .. }
+        | Record::Revived { number, .. }
         | Record::Moved { number, .. }
         | Record::Woke { number, .. }
         | Record::Unblocked { number, .. } => Some(number),
@@ -223,7 +226,8 @@ fn subject(record: &Record<'_>) -> Option<JobNumber> {
 
 /// Whether a change can befall a job in its state.
 fn allows(job: &Job, record: &Record<'_>) -> bool {
-    let in_queue = !job.finished() && job.state != State::Blocked;
+    let is_buried = matches!(job.state, State::Buried { .. });
+    let in_queue = !job.finished() && job.state != State::Blocked && !is_buried;
     match *record {
         Record::QueueCreated { .. } | Record::Enqueued(_) | Record::Kept(_) | Record::Counters { .. } => false,
         Record::Removed { .. } => true,
@@ -233,7 +237,10 @@ fn allows(job: &Job, record: &Record<'_>) -> bool {
         | Record::Counted { .. }
         | Record::Undone { .. }
         | Record::BackedOff { .. }
-        | Record::Rested { .. } => in_queue,
+        | Record::Rested { .. }
+        | Record::Released { .. }
+        | Record::Buried { .. } => in_queue,
+        Record::Revived { .. } => is_buried || matches!(job.state, State::Delayed { .. }),
         Record::Woke { .. } => matches!(job.state, State::Delayed { .. }),
         Record::Unblocked { place, .. } => {
             job.state == State::Blocked && job.blockers().is_empty() && place < COUNT_MAX

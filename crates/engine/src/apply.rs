@@ -3,6 +3,7 @@
 use crate::broken;
 use crate::bytes::bytes_len;
 use crate::command::{DateRank, UsedUp};
+use crate::delay::Delay;
 use crate::job::{Due, Job, Rank, Rare, State, dated_rank};
 use crate::names::JobNumber;
 use crate::queue::QueueId;
@@ -48,6 +49,18 @@ impl Store {
             Record::Rested { number, until_ms, shown_wall_ms } => {
                 self.set_state(number, State::Delayed { due: Due::Engine(until_ms), shown_wall_ms });
             }
+            Record::Released { number, urgency, delay } => self.apply_released(number, urgency, delay),
+            Record::Buried { number, urgency, order } => {
+                self.rearrange(number, |job| {
+                    job.urgency = urgency;
+                    job.state = State::Buried { order };
+                });
+                self.raise_burial(order);
+            }
+            Record::Revived { number, expires_ms } => {
+                self.set_expiry(number, expires_ms);
+                self.set_state(number, State::Ready);
+            }
             Record::Moved { number, queue, place, expires_ms } => self.apply_moved(number, queue, place, expires_ms),
             Record::Woke { number, expires_ms } => {
                 self.set_expiry(number, expires_ms);
@@ -62,7 +75,11 @@ impl Store {
     fn apply_enqueued(&mut self, enqueued: Enqueued<'_>) {
         let queue = self.queues.intern(enqueued.queue);
         let is_blocked = enqueued.place == 0 || !enqueued.blockers.is_empty();
-        let state = if is_blocked { State::Blocked } else { waiting_state(enqueued.date, enqueued.delayed) };
+        let state = match enqueued.delay {
+            _ if is_blocked => State::Blocked,
+            Some(delay) if delay.until_ms > 0 => delay.state(),
+            _ => waiting_state(enqueued.date, enqueued.delayed),
+        };
         let expires_ms = enqueued.expires_ms;
         let mut job = new_job(enqueued, queue, state);
         if expires_ms.is_some() {
@@ -87,6 +104,9 @@ impl Store {
         }
         if job.finished() {
             self.unlink_blocked(job.number);
+        }
+        if let State::Buried { order } = job.state {
+            self.raise_burial(order);
         }
         self.add(job);
     }
@@ -138,6 +158,22 @@ impl Store {
         self.next_number = self.next_number.max(number + 1);
         self.next_number_kept = self.next_number_kept.max(number + 1);
         self.next_place = self.next_place.max(place + 1);
+    }
+
+    /// A job was buried with this order.
+    fn raise_burial(&mut self, order: u64) {
+        self.next_burial = self.next_burial.max(order.saturating_add(1));
+    }
+
+    fn apply_released(&mut self, number: JobNumber, urgency: i128, delay: Option<Delay>) {
+        let delay_ms = delay.map_or(0, |delay| delay.ms);
+        self.rearrange(number, |job| {
+            job.urgency = urgency;
+            job.state = delay.map_or(State::Ready, Delay::state);
+            if job.rare.is_some() || delay_ms > 0 {
+                job.rare_mut().delay_ms = delay_ms;
+            }
+        });
     }
 
     fn apply_finished(&mut self, number: JobNumber, state: State, expires_ms: u64, result: Box<[u8]>) {
@@ -298,7 +334,7 @@ fn waiting_state(date: Option<(i64, DateRank)>, delayed: bool) -> State {
 /// A job as it was put, in this state.
 fn new_job(enqueued: Enqueued<'_>, queue: QueueId, state: State) -> Job {
     let Enqueued { number, place, created_wall_ms, body, urgency, own_time, .. } = enqueued;
-    let Enqueued { uuid, name, lifetime_ms, attempts, failures, blockers, date, runs, .. } = enqueued;
+    let Enqueued { uuid, name, lifetime_ms, attempts, failures, blockers, date, delay, runs, .. } = enqueued;
     let plain = uuid.is_none()
         && name.is_none()
         && lifetime_ms.is_none()
@@ -306,6 +342,7 @@ fn new_job(enqueued: Enqueued<'_>, queue: QueueId, state: State) -> Job {
         && failures.is_none()
         && blockers.is_empty()
         && date.is_none()
+        && delay.is_none()
         && !runs;
     let rare = (!plain).then(|| {
         Box::new(Rare {
@@ -316,6 +353,7 @@ fn new_job(enqueued: Enqueued<'_>, queue: QueueId, state: State) -> Job {
             failure_rule: failures,
             blockers,
             date,
+            delay_ms: delay.map_or(0, |delay| delay.ms),
             rank: dated_rank(date),
             runs,
             ..Rare::default()

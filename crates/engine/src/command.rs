@@ -34,8 +34,34 @@ pub enum Command {
         /// What came of it; kept if this was the last failure and the job stays.
         result: Box<[u8]>,
     },
-    /// Put a held job back in its old place. Only its holder may.
+    /// Put a held job back. Only its holder may.
     Release {
+        /// Which job.
+        job: JobRef,
+        /// What is to change; else it is ready at once, in its old place.
+        again: Option<Again>,
+    },
+    /// Put a held job aside until it is revived. Only its holder may.
+    Bury {
+        /// Which job.
+        job: JobRef,
+        /// Its urgency from now on.
+        urgency: i128,
+    },
+    /// Let buried jobs of a queue be taken again; if it has none, delayed ones.
+    Revive {
+        /// The queue.
+        queue: QueueName,
+        /// How many at most.
+        count_max: usize,
+    },
+    /// Let a buried or delayed job be taken again.
+    ReviveJob {
+        /// Which job.
+        job: JobRef,
+    },
+    /// Let a lease begin anew. Only the job's holder may.
+    Extend {
         /// Which job.
         job: JobRef,
     },
@@ -107,8 +133,12 @@ pub enum Look {
 pub enum Which {
     /// Those that are ready, in the order in which they would be leased.
     Ready,
-    /// Those that are delayed, in the order in which they fall due.
+    /// Those that are delayed, the more urgent first, then in the order of the dates that they are shown with.
     Delayed,
+    /// Those that are delayed, in the order in which they fall due.
+    Due,
+    /// Those that are buried, in the order in which they were.
+    Buried,
 }
 
 /// In which order to list queues.
@@ -178,11 +208,22 @@ pub enum OwnTime {
     Millis(u64),
 }
 
+/// How a job is put back that is to be another than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// Its urgency from now on.
+    pub urgency: i128,
+    /// For so long it cannot be taken.
+    pub delay_ms: u64,
+}
+
 /// When a job may first be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// At once.
     Now,
+    /// After so many milliseconds, which begin when nothing blocks it.
+    After(u64),
     /// Not before a date of the wall clock.
     At {
         /// The date, milliseconds since 1970 UTC.

@@ -173,11 +173,15 @@ impl Engine {
             Command::Lease(request) => self.handle_lease(now, client, &request, answers),
             Command::Complete { job, by, result } => self.handle_complete(now, client, &job, by, result, answers),
             Command::Fail { job, by, result } => self.handle_fail(now, client, &job, by, &result, answers),
-            Command::Release { job } => self.handle_release(now, client, &job, answers),
+            Command::Release { job, again } => self.handle_release(now, client, &job, again, answers),
+            Command::Bury { job, urgency } => self.handle_bury(now, client, &job, urgency, answers),
+            Command::Revive { queue, count_max } => self.handle_revive(now, client, &queue, count_max, answers),
+            Command::ReviveJob { job } => self.handle_revive_job(now, client, &job, answers),
+            Command::Extend { job } => self.handle_extend(now, client, &job, answers),
             Command::Remove { job } => self.handle_remove(now, client, &job, answers),
             Command::Await { job, wait_ms } => self.handle_await(now, client, &job, wait_ms, answers),
             Command::Group(steps) => self.handle_group(now, client, steps, answers),
-            Command::Look(look) => self.handle_look(client, &look, answers),
+            Command::Look(look) => self.handle_look(now, client, &look, answers),
         }
         self.serve(now, answers);
     }
@@ -302,6 +306,12 @@ impl Engine {
             return Err(Refusal::NotHeld);
         }
         Ok(found.number)
+    }
+
+    /// The job of that name, if the client holds it.
+    pub(crate) fn find_held(&self, client: ClientId, job: &JobRef) -> Result<JobNumber, Refusal> {
+        let found = self.find(job)?;
+        if found.held_by(client) { Ok(found.number) } else { Err(Refusal::NotHeld) }
     }
 
     /// A client begins to wait.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::broken;
 use crate::command::{Blocker, NewJob, Start};
+use crate::delay::Delay;
 use crate::engine::{Answers, Engine};
 use crate::names::{ClientId, JobNumber, QueueName, Uuid};
 use crate::record::Record;
@@ -79,11 +80,17 @@ impl Engine {
         let blockers = self.unfinished_blockers(blockers, previous);
         let number = self.store.next_number;
         let date = match start {
-            Start::Now => None,
+            Start::Now | Start::After(_) => None,
             Start::At { .. } if broken("engine-delay-ignored") => None,
             Start::At { wall_ms, rank } => Some((wall_ms, rank)),
         };
         let date_ms = date.map(|(wall_ms, _)| wall_ms);
+        let delay_ms = if let Start::After(ms) = start { ms } else { 0 };
+        let delay = match delay_ms {
+            0 => None,
+            _ if blockers.is_empty() => Some(Delay::from_now(now, delay_ms)),
+            _ => Delay::of_length(delay_ms),
+        };
         let (place, begun) = if blockers.is_empty() {
             (self.store.next_place, begin(now, date_ms, lifetime_ms))
         } else {
@@ -108,6 +115,7 @@ impl Engine {
             blockers,
             date,
             delayed: begun.delayed,
+            delay,
             runs,
         }));
         number
@@ -135,7 +143,12 @@ impl Engine {
         // Without a date its lifetime began when it was put.
         let expires_ms = if date.is_none() { rare.and_then(|rare| rare.expires_ms) } else { begun.expires_ms };
         let place = self.store.next_place;
+        let delay_ms = rare.map_or(0, |rare| rare.delay_ms);
         self.commit(Record::Unblocked { number, place, delayed: begun.delayed, expires_ms });
+        if delay_ms > 0 {
+            let Delay { until_ms, shown_wall_ms, .. } = Delay::from_now(now, delay_ms);
+            self.commit(Record::Rested { number, until_ms, shown_wall_ms });
+        }
     }
 
     /// A delayed job's date has come.

@@ -1,11 +1,12 @@
 //! Leases that end without the job being done: failures, releases, lost holders, time.
 
-use crate::command::{Backoff, By, JobRef, Parting, UsedUp};
+use crate::command::{Again, Backoff, By, JobRef, Parting, UsedUp};
+use crate::delay::Delay;
 use crate::engine::{Answers, Engine};
 use crate::job::State;
 use crate::names::{ClientId, JobNumber, LeaseId};
 use crate::record::Record;
-use crate::reply::{Refusal, Reply};
+use crate::reply::Reply;
 use crate::time::{NEVER_MS, Now};
 
 impl Engine {
@@ -27,12 +28,22 @@ impl Engine {
         }
     }
 
-    pub(crate) fn handle_release(&mut self, now: Now, client: ClientId, job: &JobRef, answers: &mut Answers<'_>) {
-        let found =
-            self.find(job).and_then(|job| if job.held_by(client) { Ok(job.number) } else { Err(Refusal::NotHeld) });
-        match found {
+    pub(crate) fn handle_release(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        job: &JobRef,
+        again: Option<Again>,
+        answers: &mut Answers<'_>,
+    ) {
+        match self.find_held(client, job) {
             Ok(number) => {
-                self.put_back(now, number, answers);
+                match again {
+                    Some(again) if !self.store.job(number).attempts_used_up() => {
+                        self.put_back_as(now, number, again, answers);
+                    }
+                    _ => self.put_back(now, number, answers),
+                }
                 answers(client, Reply::Done);
             }
             Err(refusal) => answers(client, Reply::Refused(refusal)),
@@ -63,7 +74,7 @@ impl Engine {
         let job = self.store.job(number);
         let failures = job.rare.as_ref().map_or(0, |rare| rare.failures).saturating_add(1);
         let until_ms = lease_end_ms(job.state);
-        let blocked = job.state == State::Blocked;
+        let is_apart = matches!(job.state, State::Blocked | State::Buried { .. });
         let Some(rule) = job.failure_rule() else {
             self.commit(Record::Failure { number });
             self.resume_run(now, number, until_ms, answers);
@@ -79,7 +90,7 @@ impl Engine {
             return true;
         }
         let record = match rule.backoff {
-            Backoff::Quartic if !blocked => {
+            Backoff::Quartic if !is_apart => {
                 let (until_ms, due_wall_ms) = quartic(now, failures);
                 Record::BackedOff { number, until_ms, due_wall_ms, expires_ms: self.kept_until(now, number) }
             }
@@ -98,6 +109,14 @@ impl Engine {
         }
         let until_ms = lease_end_ms(job.state);
         self.store.set_state(number, State::Ready);
+        self.resume_run(now, number, until_ms, answers);
+    }
+
+    /// A held job is put back, and is another than before.
+    fn put_back_as(&mut self, now: Now, number: JobNumber, again: Again, answers: &mut Answers<'_>) {
+        let until_ms = lease_end_ms(self.store.job(number).state);
+        let delay = (again.delay_ms > 0).then(|| Delay::from_now(now, again.delay_ms));
+        self.commit(Record::Released { number, urgency: again.urgency, delay });
         self.resume_run(now, number, until_ms, answers);
     }
 
@@ -150,7 +169,7 @@ fn is_held(state: State) -> bool {
 }
 
 /// When a job's lease, if it has one, ends by itself.
-fn lease_end_ms(state: State) -> Option<u64> {
+pub(crate) fn lease_end_ms(state: State) -> Option<u64> {
     match state {
         State::Leased { until_ms, .. } | State::Held { until_ms, .. } => Some(until_ms),
         _ => None,

@@ -42,6 +42,8 @@ pub(crate) struct Rare {
     pub(crate) blockers: Vec<JobNumber>,
     pub(crate) result: Option<Box<[u8]>>,
     pub(crate) date: Option<(i64, DateRank)>,
+    /// How long it was to wait when it was put, or last released.
+    pub(crate) delay_ms: u64,
     pub(crate) rank: Rank,
     /// Whether it was put by [`Command::Run`](crate::Command::Run) and ends with its client.
     pub(crate) runs: bool,
@@ -82,6 +84,10 @@ pub(crate) enum State {
     },
     Done,
     Failed,
+    /// Put aside; among those of its queue in this order.
+    Buried {
+        order: u64,
+    },
 }
 
 /// The rank that a date gives.
@@ -164,6 +170,7 @@ impl Job {
             State::Leased { .. } | State::Held { .. } => StateView::Leased,
             State::Done => StateView::Done,
             State::Failed => StateView::Failed,
+            State::Buried { .. } => StateView::Buried,
         }
     }
 
@@ -191,7 +198,7 @@ impl State {
     pub(crate) fn memory_bytes(self) -> usize {
         match self {
             State::Delayed { .. } | State::Leased { .. } | State::Held { .. } => ENTRY,
-            State::Blocked | State::Ready | State::Done | State::Failed => 0,
+            State::Blocked | State::Ready | State::Done | State::Failed | State::Buried { .. } => 0,
         }
     }
 }

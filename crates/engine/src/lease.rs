@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::broken;
-use crate::command::{Choice, Hold, LeaseRequest, OwnTime, Wait};
+use crate::command::{Choice, Hold, JobRef, LeaseRequest, OwnTime, Wait};
 use crate::engine::{Answers, Engine};
 use crate::job::State;
 use crate::names::{ClientId, JobNumber, QueueName};
@@ -114,6 +114,26 @@ impl Engine {
         }
         self.counters.leased += u64::from(!broken("engine-leases-uncounted"));
         answers(client, Reply::Leased { job: self.view(self.store.job(number)), lease });
+    }
+
+    pub(crate) fn handle_extend(&mut self, now: Now, client: ClientId, job: &JobRef, answers: &mut Answers<'_>) {
+        let reply = match self.find_held(client, job) {
+            Ok(number) => {
+                self.extend(now, number);
+                Reply::Done
+            }
+            Err(refusal) => Reply::Refused(refusal),
+        };
+        answers(client, reply);
+    }
+
+    /// What is left of a held job's time begins anew.
+    fn extend(&mut self, now: Now, number: JobNumber) {
+        let job = self.store.job(number);
+        if let State::Held { lease, client, parting, .. } = job.state {
+            let until_ms = self.lease_until(now, Hold::Connection(parting), job.own_time);
+            self.store.set_state(number, State::Held { lease, client, until_ms, parting });
+        }
     }
 
     fn lease_until(&self, now: Now, hold: Hold, own_time: OwnTime) -> u64 {

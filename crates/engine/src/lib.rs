@@ -5,9 +5,11 @@
 
 mod admit;
 mod apply;
+mod bury;
 mod bytes;
 mod command;
 mod compact;
+mod delay;
 mod engine;
 mod enqueue;
 mod fail;
@@ -40,7 +42,7 @@ mod waiting;
 pub use admit::History;
 pub use bytes::Damaged;
 pub use command::{
-    AttemptRule, Backoff, Blocker, By, Choice, Command, DateRank, FailureRule, Hold, JobRef, LeaseRequest, Look,
+    Again, AttemptRule, Backoff, Blocker, By, Choice, Command, DateRank, FailureRule, Hold, JobRef, LeaseRequest, Look,
     NewJob, OwnTime, Parting, QueueOrder, Start, Step, UsedUp, Wait, Which,
 };
 pub use engine::{Answers, Engine};

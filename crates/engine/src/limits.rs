@@ -25,6 +25,8 @@ pub struct Limits {
     pub queues_max: usize,
     /// Jobs that one client may hold until its connection ends.
     pub held_max: usize,
+    /// Jobs of a queue that one command may revive.
+    pub revived_max: usize,
     /// Clients connected at once.
     pub clients_max: usize,
     /// Bytes read from one client in one turn, and written for it before the next has its own.
@@ -69,6 +71,7 @@ impl Default for Limits {
             queues_named_max: 1_000,
             queues_max: 1_000_000,
             held_max: 10_000,
+            revived_max: 100_000,
             clients_max: 20_000,
             turn_bytes_max: 64 << 10,
             turn_commands_max: 64,
@@ -109,6 +112,7 @@ mod tests {
             queues_named_max: 1_000,
             queues_max: 1_000_000,
             held_max: 10_000,
+            revived_max: 100_000,
             clients_max: 20_000,
             turn_bytes_max: 65_536,
             turn_commands_max: 64,

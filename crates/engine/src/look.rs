@@ -6,9 +6,10 @@ use crate::job::Job;
 use crate::names::{ClientId, QueueName};
 use crate::queue::Queue;
 use crate::reply::{JobView, QueueView, Refusal, Reply};
+use crate::time::Now;
 
 impl Engine {
-    pub(crate) fn handle_look(&mut self, client: ClientId, look: &Look, answers: &mut Answers<'_>) {
+    pub(crate) fn handle_look(&mut self, now: Now, client: ClientId, look: &Look, answers: &mut Answers<'_>) {
         match look {
             Look::Job(job) => answers(
                 client,
@@ -18,7 +19,7 @@ impl Engine {
                 },
             ),
             Look::Jobs { queue, which, offset, count_max } => {
-                self.look_at_jobs(client, queue, *which, *offset, *count_max, answers);
+                self.look_at_jobs(now, client, queue, (*which, *offset, *count_max), answers);
             }
             Look::Queue(name) => answers(
                 client,
@@ -38,11 +39,10 @@ impl Engine {
 
     fn look_at_jobs(
         &self,
+        now: Now,
         client: ClientId,
         queue: &QueueName,
-        which: Which,
-        offset: usize,
-        count_max: usize,
+        (which, offset, count_max): (Which, usize, usize),
         answers: &mut Answers<'_>,
     ) {
         let Some(queue) = self.store.queues.find(queue) else {
@@ -52,6 +52,8 @@ impl Engine {
         let jobs: Vec<JobView<'_>> = match which {
             Which::Ready => queue.ready.iter_from(offset).take(count_max).map(|key| view(key.number)).collect(),
             Which::Delayed => queue.delayed.iter_from(offset).take(count_max).map(|key| view(key.number)).collect(),
+            Which::Due => queue.by_due(now).skip(offset).take(count_max).map(view).collect(),
+            Which::Buried => queue.buried.iter_from(offset).take(count_max).map(|(_, number)| view(number)).collect(),
         };
         answers(client, Reply::Jobs(&jobs));
     }
@@ -87,6 +89,7 @@ impl Engine {
             state: job.state_view(),
             created_wall_ms: job.created_wall_ms,
             date_wall_ms: rare.and_then(|rare| rare.date).map(|(wall_ms, _)| wall_ms),
+            delay_ms: rare.map_or(0, |rare| rare.delay_ms),
         }
     }
 }

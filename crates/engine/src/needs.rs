@@ -19,10 +19,7 @@ pub enum Needs {
 const SMALL_RECORD: usize = 64;
 
 impl Command {
-    /// At most so many bytes does this add to [`Engine::records`] for itself and what it brings along. What it sets
-    /// off beside that is not counted: jobs that it unblocks or takes along, the queue to which a job of old moves.
-    #[must_use]
-    pub fn record_bytes_max(&self) -> usize {
+    fn record_bytes_max(&self) -> usize {
         match self {
             Command::Enqueue(job) => new_job_bytes_max(job),
             // It may be leased, and removed, at once.
@@ -33,7 +30,12 @@ impl Command {
             }
             Command::Complete { result, .. } => SMALL_RECORD + result.len(),
             Command::Fail { result, .. } => 2 * SMALL_RECORD + result.len(),
-            Command::Release { .. } | Command::Remove { .. } => SMALL_RECORD,
+            // How many it finds is for the engine to say.
+            Command::Revive { .. } => 0,
+            Command::ReviveJob { .. } => 2 * SMALL_RECORD,
+            Command::Release { .. } | Command::Bury { .. } | Command::Extend { .. } | Command::Remove { .. } => {
+                SMALL_RECORD
+            }
             Command::Group(steps) => steps.iter().map(step_bytes_max).sum(),
             Command::Await { .. } | Command::Look(_) => 0,
         }
@@ -63,6 +65,17 @@ fn new_job_bytes_max(job: &NewJob) -> usize {
 }
 
 impl Engine {
+    /// At most so many bytes does this command add to [`Engine::records`] for itself and what it brings along. What it sets
+    /// off beside that is not counted: jobs that it unblocks or takes along, the queue to which a job of old moves.
+    #[must_use]
+    pub fn record_bytes_max(&self, command: &Command) -> usize {
+        match command {
+            // Each may be leased at once.
+            Command::Revive { queue, count_max } => self.revivable(queue, *count_max) * 2 * SMALL_RECORD,
+            _ => command.record_bytes_max(),
+        }
+    }
+
     /// What a command needs of the log, as things stand.
     #[must_use]
     pub fn needs(&self, command: &Command) -> Needs {
@@ -83,8 +96,13 @@ impl Engine {
                     self.find(job).is_ok_and(|job| job.failure_rule().is_some_and(|rule| rule.used_up == UsedUp::Keep));
                 if !result.is_empty() && keeps && self.keeps_result(job) { Needs::Room } else { Needs::Little }
             }
+            Command::Release { again: Some(_), .. }
+            | Command::Bury { .. }
+            | Command::Revive { .. }
+            | Command::ReviveJob { .. } => Needs::Little,
             Command::Complete { .. }
-            | Command::Release { .. }
+            | Command::Release { again: None, .. }
+            | Command::Extend { .. }
             | Command::Remove { .. }
             | Command::Await { .. }
             | Command::Group(_)
@@ -102,7 +120,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::command::{
-        AttemptRule, Backoff, Blocker, By, Choice, DateRank, Hold, LeaseRequest, OwnTime, Start, Wait,
+        Again, AttemptRule, Backoff, Blocker, By, Choice, DateRank, Hold, LeaseRequest, OwnTime, Start, Wait,
     };
     use crate::{ClientId, Limits, Now, QueueName, Uuid};
 
@@ -169,6 +187,7 @@ mod tests {
     fn no_command_writes_more_than_was_foreseen() {
         let job = JobRef::Number(COUNTED + 1);
         check_bound(&Command::Enqueue(Box::new(large(1))));
+        check_bound(&Command::Enqueue(Box::new(NewJob { start: Start::After(u64::MAX), ..large(1) })));
         check_bound(&Command::Run { job: Box::new(large(1)), wait_ms: 0 });
         check_bound(&Command::Group(vec![Step::Enqueue(Box::new(large(1))), Step::Enqueue(Box::new(large(2)))]));
         check_bound(&lease((0..100).map(name).collect(), true));
@@ -192,6 +211,12 @@ mod tests {
             (Command::Enqueue(Box::new(large(1))), Needs::Room),
             (Command::Group(vec![Step::Enqueue(Box::new(large(1)))]), Needs::Room),
             (Command::Group(vec![Step::Complete(kept.clone())]), Needs::Nothing),
+            (Command::Release { job: kept.clone(), again: None }, Needs::Nothing),
+            (Command::Release { job: kept.clone(), again: Some(Again { urgency: 1, delay_ms: 1 }) }, Needs::Little),
+            (Command::Bury { job: kept.clone(), urgency: 1 }, Needs::Little),
+            (Command::Revive { queue: name(0), count_max: 1 }, Needs::Little),
+            (Command::ReviveJob { job: kept.clone() }, Needs::Little),
+            (Command::Extend { job: kept.clone() }, Needs::Nothing),
             (lease(vec![name(0)], true), Needs::Little),
             (lease(vec![name(1)], true), Needs::Room),
             (lease(vec![name(1)], false), Needs::Little),
@@ -233,7 +258,10 @@ mod tests {
             (lease(vec![name(1), name(3)], false), 64),
             (Command::Complete { job: job.clone(), by: By::Anyone, result: vec![0; 10].into() }, 74),
             (Command::Fail { job: job.clone(), by: By::Anyone, result: vec![0; 10].into() }, 138),
-            (Command::Release { job: job.clone() }, 64),
+            (Command::Release { job: job.clone(), again: None }, 64),
+            (Command::Bury { job: job.clone(), urgency: 0 }, 64),
+            (Command::ReviveJob { job: job.clone() }, 128),
+            (Command::Extend { job: job.clone() }, 64),
             (Command::Remove { job: job.clone() }, 64),
             (Command::Await { job, wait_ms: 1 }, 0),
         ] {

@@ -8,6 +8,7 @@ use crate::index::Index;
 use crate::job::{Job, Rank};
 use crate::names::{ClientId, JobNumber, QueueName};
 use crate::reply::{QueueCounts, QueueView};
+use crate::time::Now;
 
 /// A queue, for as long as it exists or is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +56,11 @@ pub(crate) struct Queue {
     pub(crate) name: QueueName,
     pub(crate) ready: Index<OrderKey>,
     pub(crate) delayed: Index<DueKey>,
+    /// The delayed jobs by when that is over, on each clock.
+    pub(crate) due: Index<(u64, JobNumber)>,
+    pub(crate) dated: Index<(i64, JobNumber)>,
+    /// The buried jobs, in their order.
+    pub(crate) buried: Index<(u64, JobNumber)>,
     pub(crate) leased: usize,
     /// Who waits for a job of this queue, by the ticket they drew when they began.
     pub(crate) waiting: BTreeMap<u64, ClientId>,
@@ -77,7 +83,11 @@ impl Queue {
 
     /// What its lists of jobs have allocated.
     pub(crate) fn lists_bytes(&self) -> usize {
-        self.ready.memory_bytes() + self.delayed.memory_bytes()
+        self.ready.memory_bytes()
+            + self.delayed.memory_bytes()
+            + self.due.memory_bytes()
+            + self.dated.memory_bytes()
+            + self.buried.memory_bytes()
     }
 
     /// What its record takes in the log, if it exists.
@@ -85,11 +95,26 @@ impl Queue {
         self.ordinal.map_or(0, |ordinal| 1 + bytes_len(self.name.as_bytes()) + number_len(ordinal)) as u64
     }
 
+    /// Its delayed jobs in the order in which they fall due.
+    pub(crate) fn by_due(&self, now: Now) -> impl Iterator<Item = JobNumber> + '_ {
+        let (mut due, mut dated) = (self.due.iter_from(0).peekable(), self.dated.iter_from(0).peekable());
+        std::iter::from_fn(move || {
+            let left = due.peek().map(|&(at_ms, _)| i128::from(at_ms) - i128::from(now.engine_ms));
+            let left_to_date = dated.peek().map(|&(at_ms, _)| i128::from(at_ms) - i128::from(now.wall_ms));
+            match (left, left_to_date) {
+                (Some(left), Some(left_to_date)) if left_to_date < left => dated.next().map(|(_, number)| number),
+                (None, _) => dated.next().map(|(_, number)| number),
+                (Some(_), _) => due.next().map(|(_, number)| number),
+            }
+        })
+    }
+
     pub(crate) fn view(&self) -> QueueView<'_> {
         let counts = QueueCounts {
             ready: self.ready.len().saturating_sub(usize::from(crate::broken("engine-count-wrong"))),
             delayed: self.delayed.len(),
             leased: self.leased,
+            buried: self.buried.len(),
         };
         QueueView { name: &self.name, counts }
     }
@@ -208,6 +233,9 @@ impl Queues {
             name: name.clone(),
             ready: Index::new(),
             delayed: Index::new(),
+            due: Index::new(),
+            dated: Index::new(),
+            buried: Index::new(),
             leased: 0,
             waiting: BTreeMap::new(),
             ordinal: None,

@@ -5,6 +5,7 @@
 pub(crate) mod samples;
 
 use crate::bytes::{Damaged, Reader, number_len, put_bytes, put_number, put_signed};
+use crate::delay::Delay;
 use crate::job::Job;
 use crate::names::{JobNumber, LeaseId};
 use crate::record_job::Enqueued;
@@ -40,6 +41,12 @@ pub(crate) enum Record<'a> {
     BackedOff { number: JobNumber, until_ms: u64, due_wall_ms: i64, expires_ms: Option<u64> },
     /// Its holder vanished: the job rests, then is ready in its old place.
     Rested { number: JobNumber, until_ms: u64, shown_wall_ms: i64 },
+    /// Its holder put it back: ready, or delayed.
+    Released { number: JobNumber, urgency: i128, delay: Option<Delay> },
+    /// Its holder put it aside.
+    Buried { number: JobNumber, urgency: i128, order: u64 },
+    /// It was buried or delayed, and is ready.
+    Revived { number: JobNumber, expires_ms: Option<u64> },
     /// Its failures or attempts are used up: it went to another queue, at the back.
     Moved { number: JobNumber, queue: &'a [u8], place: u64, expires_ms: Option<u64> },
     /// Its date has come.
@@ -65,6 +72,9 @@ mod tag {
     pub(super) const UNBLOCKED: u8 = 14;
     pub(super) const KEPT: u8 = 15;
     pub(super) const COUNTERS: u8 = 16;
+    pub(super) const RELEASED: u8 = 17;
+    pub(super) const BURIED: u8 = 18;
+    pub(super) const REVIVED: u8 = 19;
 }
 
 impl<'a> Record<'a> {
@@ -89,6 +99,14 @@ impl<'a> Record<'a> {
                 put_number(out, *next_place);
                 put_number(out, *next_ordinal);
             }
+            change => change.encode_change(out),
+        }
+    }
+
+    /// Of what befalls a job that is there.
+    fn encode_change(&self, out: &mut Vec<u8>) {
+        match self {
+            Record::QueueCreated { .. } | Record::Enqueued(_) | Record::Kept(_) | Record::Counters { .. } => {}
             Record::Leased { number, lease, until_ms } => {
                 put_head(out, tag::LEASED, *number);
                 put_number(out, lease.0);
@@ -110,6 +128,20 @@ impl<'a> Record<'a> {
                 put_head(out, tag::RESTED, *number);
                 put_number(out, *until_ms);
                 put_signed(out, (*shown_wall_ms).into());
+            }
+            Record::Released { number, urgency, delay } => {
+                put_head(out, tag::RELEASED, *number);
+                put_signed(out, *urgency);
+                Delay::put_optional(out, *delay);
+            }
+            Record::Buried { number, urgency, order } => {
+                put_head(out, tag::BURIED, *number);
+                put_signed(out, *urgency);
+                put_number(out, *order);
+            }
+            Record::Revived { number, expires_ms } => {
+                put_head(out, tag::REVIVED, *number);
+                put_optional(out, *expires_ms);
             }
             Record::Moved { number, queue, place, expires_ms } => {
                 put_head(out, tag::MOVED, *number);
@@ -133,20 +165,20 @@ impl<'a> Record<'a> {
     pub(crate) fn decode(reader: &mut Reader<'a>) -> Result<Self, Damaged> {
         let tag = reader.byte()?;
         match tag {
-            tag::QUEUE_CREATED => {
-                return Ok(Record::QueueCreated { name: reader.bytes()?, ordinal: reader.number()? });
-            }
-            tag::ENQUEUED => return Ok(Record::Enqueued(Enqueued::decode(reader)?)),
-            tag::KEPT => return Ok(Record::Kept(Kept::decode(reader)?)),
-            tag::COUNTERS => {
-                return Ok(Record::Counters {
-                    next_number: reader.number()?,
-                    next_place: reader.number()?,
-                    next_ordinal: reader.number()?,
-                });
-            }
-            _ => {}
+            tag::QUEUE_CREATED => Ok(Record::QueueCreated { name: reader.bytes()?, ordinal: reader.number()? }),
+            tag::ENQUEUED => Ok(Record::Enqueued(Enqueued::decode(reader)?)),
+            tag::KEPT => Ok(Record::Kept(Kept::decode(reader)?)),
+            tag::COUNTERS => Ok(Record::Counters {
+                next_number: reader.number()?,
+                next_place: reader.number()?,
+                next_ordinal: reader.number()?,
+            }),
+            _ => Record::decode_change(tag, reader),
         }
+    }
+
+    /// Of what befalls a job that is there.
+    fn decode_change(tag: u8, reader: &mut Reader<'a>) -> Result<Self, Damaged> {
         let number = reader.number()?;
         Ok(match tag {
             tag::LEASED => Record::Leased { number, lease: LeaseId(reader.number()?), until_ms: reader.number()? },
@@ -163,6 +195,9 @@ impl<'a> Record<'a> {
                 expires_ms: optional(reader)?,
             },
             tag::RESTED => Record::Rested { number, until_ms: reader.number()?, shown_wall_ms: reader.date()? },
+            tag::RELEASED => Record::Released { number, urgency: reader.signed()?, delay: Delay::optional(reader)? },
+            tag::BURIED => Record::Buried { number, urgency: reader.signed()?, order: reader.number()? },
+            tag::REVIVED => Record::Revived { number, expires_ms: optional(reader)? },
             tag::MOVED => {
                 Record::Moved { number, queue: reader.bytes()?, place: reader.number()?, expires_ms: optional(reader)? }
             }

@@ -4,6 +4,7 @@ use crate::bytes::{
     Damaged, Reader, bytes_len, date_len, number_len, put_bytes, put_number, put_signed, put_wide, signed_len, wide_len,
 };
 use crate::command::{AttemptRule, Backoff, DateRank, FailureRule, OwnTime, UsedUp};
+use crate::delay::Delay;
 use crate::job::{Due, Job, Rare, State};
 use crate::names::{JobNumber, QueueName, Uuid};
 use crate::record::{optional, optional_len, put_optional};
@@ -30,6 +31,8 @@ pub(crate) struct Enqueued<'a> {
     pub(crate) date: Option<(i64, DateRank)>,
     /// Whether it waits for its date, once it is not blocked.
     pub(crate) delayed: bool,
+    /// It waits for a while. If it is blocked, that has not begun: only how long is known then.
+    pub(crate) delay: Option<Delay>,
     pub(crate) runs: bool,
 }
 
@@ -51,6 +54,7 @@ pub(crate) struct Full<'a> {
     pub(crate) blockers: &'a [JobNumber],
     pub(crate) date: Option<(i64, DateRank)>,
     pub(crate) delayed: bool,
+    pub(crate) delay: Option<Delay>,
     pub(crate) runs: bool,
 }
 
@@ -76,7 +80,7 @@ impl Full<'_> {
         put_bytes(out, self.queue);
         put_bytes(out, self.body);
         put_signed(out, self.urgency);
-        put_own_time(out, self.own_time);
+        put_own_time(out, self.own_time, self.delay);
         if let Some(uuid) = self.uuid {
             put_wide(out, uuid.0);
         }
@@ -140,6 +144,7 @@ impl Job {
             blockers: self.blockers(),
             date: rare.and_then(|rare| rare.date),
             delayed: matches!(self.state, State::Delayed { due: Due::Wall(_), .. }),
+            delay: rare.and_then(|rare| Delay::of_length(rare.delay_ms)),
             runs: self.runs(),
         }
     }
@@ -172,6 +177,7 @@ impl Rare {
             + self.failure_rule.as_ref().map_or(0, failure_rule_len)
             + blockers
             + self.date.map_or(0, |(wall_ms, _)| date_len(wall_ms) + 2)
+            + Delay::of_length(self.delay_ms).map_or(0, Delay::len)
     }
 }
 
@@ -194,6 +200,7 @@ impl<'a> Enqueued<'a> {
             blockers: &self.blockers,
             date: self.date,
             delayed: self.delayed,
+            delay: self.delay,
             runs: self.runs,
         }
     }
@@ -207,7 +214,7 @@ impl<'a> Enqueued<'a> {
             queue: reader.bytes()?,
             body: reader.bytes()?.into(),
             urgency: reader.signed()?,
-            own_time: own_time(reader)?,
+            own_time: OwnTime::None,
             uuid: None,
             name: None,
             lifetime_ms: None,
@@ -217,8 +224,10 @@ impl<'a> Enqueued<'a> {
             blockers: Vec::new(),
             date: None,
             delayed: false,
+            delay: None,
             runs: parts & has::RUNS != 0,
         };
+        (enqueued.own_time, enqueued.delay) = own_time(reader)?;
         if parts & !has::RUNS != 0 {
             enqueued.decode_rare(parts, reader)?;
         }
@@ -259,14 +268,21 @@ impl<'a> Enqueued<'a> {
 /// What the record of a job that is put takes beside its body, names and blockers is less than this.
 pub(crate) const JOB_HEAD_MAX: usize = 192;
 
-fn put_own_time(out: &mut Vec<u8>, own_time: OwnTime) {
+/// Added to the kind of own time of a job that waits for a while.
+const DELAYED: u8 = 4;
+
+fn put_own_time(out: &mut Vec<u8>, own_time: OwnTime, delay: Option<Delay>) {
+    let delayed = if delay.is_some() { DELAYED } else { 0 };
     match own_time {
-        OwnTime::None => out.push(0),
-        OwnTime::Unlimited => out.push(1),
+        OwnTime::None => out.push(delayed),
+        OwnTime::Unlimited => out.push(1 | delayed),
         OwnTime::Millis(ms) => {
-            out.push(2);
+            out.push(2 | delayed);
             put_number(out, ms);
         }
+    }
+    if let Some(delay) = delay {
+        delay.encode(out);
     }
 }
 
@@ -277,13 +293,16 @@ fn own_time_len(own_time: OwnTime) -> usize {
     }
 }
 
-fn own_time(reader: &mut Reader<'_>) -> Result<OwnTime, Damaged> {
-    match reader.byte()? {
-        0 => Ok(OwnTime::None),
-        1 => Ok(OwnTime::Unlimited),
-        2 => Ok(OwnTime::Millis(reader.number()?)),
-        _ => Err(Damaged),
-    }
+fn own_time(reader: &mut Reader<'_>) -> Result<(OwnTime, Option<Delay>), Damaged> {
+    let kind = reader.byte()?;
+    let own_time = match kind & !DELAYED {
+        0 => OwnTime::None,
+        1 => OwnTime::Unlimited,
+        2 => OwnTime::Millis(reader.number()?),
+        _ => return Err(Damaged),
+    };
+    let delay = if kind & DELAYED == 0 { None } else { Some(Delay::decode(reader)?) };
+    Ok((own_time, delay))
 }
 
 fn put_failure_rule(out: &mut Vec<u8>, rule: &FailureRule) {

@@ -29,6 +29,7 @@ mod state {
     pub(super) const LEASED: u8 = 4;
     pub(super) const DONE: u8 = 5;
     pub(super) const FAILED: u8 = 6;
+    pub(super) const BURIED: u8 = 7;
 }
 
 /// Which parts follow.
@@ -97,6 +98,7 @@ impl KeptFull<'_> {
                 put_number(out, lease.0);
                 put_number(out, until_ms);
             }
+            State::Buried { order } => put_number(out, order),
             _ => {}
         }
         if self.attempts != 0 {
@@ -136,6 +138,7 @@ fn state_kind(state: State) -> u8 {
         State::Leased { .. } => state::LEASED,
         State::Done => state::DONE,
         State::Failed => state::FAILED,
+        State::Buried { .. } => state::BURIED,
     }
 }
 
@@ -144,6 +147,7 @@ pub(crate) fn state_len(state: State) -> usize {
     match state {
         State::Delayed { due: Due::Engine(until_ms), shown_wall_ms } => number_len(until_ms) + date_len(shown_wall_ms),
         State::Leased { lease, until_ms } => number_len(lease.0) + number_len(until_ms),
+        State::Buried { order } => number_len(order),
         _ => 0,
     }
 }
@@ -212,6 +216,7 @@ fn decode_state(kind: u8, base: &Enqueued<'_>, reader: &mut Reader<'_>) -> Resul
         state::LEASED => State::Leased { lease: LeaseId(reader.number()?), until_ms: reader.number()? },
         state::DONE => State::Done,
         state::FAILED => State::Failed,
+        state::BURIED => State::Buried { order: reader.number()? },
         _ => return Err(Damaged),
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::bytes::{Damaged, Reader};
 use crate::command::{Backoff, DateRank, FailureRule, OwnTime, UsedUp};
+use crate::delay::Delay;
 use crate::engine::Engine;
 use crate::job::{Due, Rank, State};
 use crate::names::{JobNumber, QueueName};
@@ -95,6 +96,20 @@ impl RecordView {
                 view.put("until_ms", Field::Number(*until_ms));
                 view.put("shown_wall_ms", Field::Signed((*shown_wall_ms).into()));
             }
+            Record::Released { number, urgency, delay } => {
+                view.number = Some(*number);
+                view.put("urgency", Field::Signed(*urgency));
+                view.put_delay(*delay);
+            }
+            Record::Buried { number, urgency, order } => {
+                view.number = Some(*number);
+                view.put("urgency", Field::Signed(*urgency));
+                view.put("order", Field::Number(*order));
+            }
+            Record::Revived { number, expires_ms } => {
+                view.number = Some(*number);
+                view.put_optional("expires_ms", *expires_ms);
+            }
             Record::Moved { number, queue, place, expires_ms } => {
                 view.number = Some(*number);
                 view.queue = Some(QueueName::new(queue));
@@ -129,6 +144,16 @@ impl RecordView {
         }
     }
 
+    fn put_delay(&mut self, delay: Option<Delay>) {
+        if let Some(Delay { ms, until_ms, shown_wall_ms }) = delay {
+            self.put("delay_ms", Field::Number(ms));
+            if until_ms > 0 {
+                self.put("until_ms", Field::Number(until_ms));
+                self.put("shown_wall_ms", Field::Signed(shown_wall_ms.into()));
+            }
+        }
+    }
+
     fn put_enqueued(&mut self, job: &Enqueued<'_>) {
         self.number = Some(job.number);
         self.queue = Some(QueueName::new(job.queue));
@@ -143,6 +168,7 @@ impl RecordView {
             OwnTime::Unlimited => self.put_text("own_time", "unlimited"),
             OwnTime::Millis(ms) => self.put("own_time_ms", Field::Number(ms)),
         }
+        self.put_delay(job.delay);
         if let Some(uuid) = job.uuid {
             self.put_text("uuid", uuid.to_string());
         }
@@ -197,6 +223,7 @@ impl RecordView {
                 self.put("until_ms", Field::Number(until_ms));
                 self.put("shown_wall_ms", Field::Signed(shown_wall_ms.into()));
             }
+            State::Buried { order } => self.put("order", Field::Number(order)),
             _ => {}
         }
         self.put("attempts", Field::Number(kept.attempts));
@@ -228,6 +255,9 @@ fn kind(record: &Record<'_>) -> &'static str {
         Record::Failure { .. } => "failure",
         Record::BackedOff { .. } => "backed_off",
         Record::Rested { .. } => "rested",
+        Record::Released { .. } => "released",
+        Record::Buried { .. } => "buried",
+        Record::Revived { .. } => "revived",
         Record::Moved { .. } => "moved",
         Record::Woke { .. } => "woke",
         Record::Unblocked { .. } => "unblocked",
@@ -242,6 +272,7 @@ fn state_word(state: State) -> &'static str {
         State::Leased { .. } => "leased",
         State::Done => "done",
         State::Failed => "failed",
+        State::Buried { .. } => "buried",
     }
 }
 

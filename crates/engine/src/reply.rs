@@ -23,8 +23,13 @@ pub enum Reply<'a> {
     },
     /// There is no job to take, or none came in time.
     NoJob,
-    /// It was completed, released or removed.
+    /// It was completed, released, buried, revived, extended or removed.
     Done,
+    /// Jobs of a queue were revived.
+    Revived {
+        /// How many.
+        count: usize,
+    },
     /// It was failed.
     Failed {
         /// Whether its failures or attempts are used up.
@@ -81,6 +86,8 @@ pub enum Refusal {
     NotHeld,
     /// The job has its result already.
     Finished,
+    /// The job is in a state in which that cannot be done.
+    WrongState,
     /// No queue is called that.
     NoSuchQueue,
     /// A living job has that UUID.
@@ -146,6 +153,8 @@ pub struct JobView<'a> {
     pub created_wall_ms: i64,
     /// The date it was put for, if any.
     pub date_wall_ms: Option<i64>,
+    /// How long it was to wait when it was put, or last released.
+    pub delay_ms: u64,
 }
 
 /// Where a job stands.
@@ -163,6 +172,8 @@ pub enum StateView {
     Done,
     /// Finally failed; its result is kept.
     Failed,
+    /// Put aside until someone revives it.
+    Buried,
 }
 
 /// A queue as it is shown.
@@ -183,6 +194,8 @@ pub struct QueueCounts {
     pub delayed: usize,
     /// Taken.
     pub leased: usize,
+    /// Put aside.
+    pub buried: usize,
 }
 
 /// What happened since the server's start, over all protocols.

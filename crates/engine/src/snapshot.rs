@@ -56,6 +56,7 @@ pub struct JobSnapshot {
     pub result: Option<Vec<u8>>,
     pub created_wall_ms: i64,
     pub date_wall_ms: Option<i64>,
+    pub delay_ms: u64,
     pub runs: bool,
 }
 
@@ -66,6 +67,8 @@ pub struct QueueSnapshot {
     pub name: QueueName,
     /// Its ready jobs, in the order in which they would be leased.
     pub ready: Vec<JobNumber>,
+    /// Its buried jobs, in the order in which they would be revived.
+    pub buried: Vec<JobNumber>,
     /// Its counts.
     pub counts: QueueCounts,
 }
@@ -79,6 +82,7 @@ impl Engine {
         let queues = self.store.queues.by_age().map(|queue| QueueSnapshot {
             name: queue.name.clone(),
             ready: queue.ready.iter_from(0).map(|key| key.number).collect(),
+            buried: queue.buried.iter_from(0).map(|(_, number)| number).collect(),
             counts: queue.view().counts,
         });
         Snapshot {
@@ -129,6 +133,7 @@ impl Engine {
             result: result.map(<[u8]>::to_vec),
             created_wall_ms: view.created_wall_ms,
             date_wall_ms: view.date_wall_ms,
+            delay_ms: view.delay_ms,
             runs: job.runs(),
         }
     }
@@ -141,7 +146,8 @@ impl Engine {
     pub fn check(&self) {
         let store = &self.store;
         let (mut timers, mut memory_bytes) = (0, 0);
-        let (mut ready, mut delayed, mut leased, mut held, mut uuids, mut links) = (0, 0, 0, 0, 0, 0);
+        let (mut ready, mut delayed, mut leased, mut buried) = (0, 0, 0, 0);
+        let (mut held, mut uuids, mut links) = (0, 0, 0);
         for job in store.jobs.iter() {
             timers += self.check_timers(job);
             memory_bytes += job.memory_bytes();
@@ -149,8 +155,16 @@ impl Engine {
             let number = job.number;
             let in_ready = queue.ready.contains(OrderKey::of(job));
             assert_eq!(in_ready, job.state == State::Ready, "job {number} in its queue's order");
-            if let State::Delayed { shown_wall_ms: wall_ms, .. } = job.state {
+            if let State::Delayed { shown_wall_ms: wall_ms, due } = job.state {
                 assert!(queue.delayed.contains(DueKey::of(job, wall_ms)), "job {number} among the delayed");
+                let is_due = match due {
+                    Due::Engine(at_ms) => queue.due.contains((at_ms, number)),
+                    Due::Wall(at_ms) => queue.dated.contains((at_ms, number)),
+                };
+                assert!(is_due, "job {number} among those that fall due");
+            }
+            if let State::Buried { order } = job.state {
+                assert!(queue.buried.contains((order, number)), "job {number} among the buried");
             }
             if let State::Held { client, lease, .. } = job.state {
                 assert_eq!(store.held[&client].get(&lease), Some(&number), "job {number} among the held");
@@ -166,6 +180,7 @@ impl Engine {
             ready += usize::from(job.state_view() == StateView::Ready);
             delayed += usize::from(job.state_view() == StateView::Delayed);
             leased += usize::from(job.state_view() == StateView::Leased);
+            buried += usize::from(job.state_view() == StateView::Buried);
         }
         let counts = |count: fn(QueueCounts) -> usize| -> usize {
             store.queues.all().map(|queue| count(queue.view().counts)).sum()
@@ -173,6 +188,9 @@ impl Engine {
         assert_eq!(counts(|counts| counts.ready), ready, "ready jobs in queues");
         assert_eq!(counts(|counts| counts.delayed), delayed, "delayed jobs in queues");
         assert_eq!(counts(|counts| counts.leased), leased, "leased jobs in queues");
+        assert_eq!(counts(|counts| counts.buried), buried, "buried jobs in queues");
+        let due: usize = store.queues.all().map(|queue| queue.due.len() + queue.dated.len()).sum();
+        assert_eq!(due, delayed, "jobs that fall due");
         assert_eq!(store.held.values().map(BTreeMap::len).sum::<usize>(), held, "held jobs");
         assert_eq!(store.uuids.len(), uuids, "jobs by UUID");
         assert_eq!(store.blocks.values().map(BTreeSet::len).sum::<usize>(), links, "blocked jobs");

@@ -30,6 +30,8 @@ pub(crate) struct Store {
     /// The next number after a restart: those that a refused group skipped were given to nobody.
     pub(crate) next_number_kept: JobNumber,
     pub(crate) next_place: u64,
+    /// What the next job that is buried is ordered by.
+    pub(crate) next_burial: u64,
     pub(crate) stretches: Stretches,
 }
 
@@ -46,6 +48,7 @@ impl Store {
             next_number: 1,
             next_number_kept: 1,
             next_place: 1,
+            next_burial: 1,
             stretches: Stretches::default(),
         }
     }
@@ -147,9 +150,18 @@ impl Indexes<'_> {
             State::Delayed { due, shown_wall_ms } => {
                 queue.delayed.remove(DueKey::of(job, shown_wall_ms));
                 match due {
-                    Due::Engine(at_ms) => self.timers.remove(at_ms, Timer::DelayEnd(number)),
-                    Due::Wall(at_ms) => self.timers.remove_date(at_ms, number),
+                    Due::Engine(at_ms) => {
+                        queue.due.remove((at_ms, number));
+                        self.timers.remove(at_ms, Timer::DelayEnd(number));
+                    }
+                    Due::Wall(at_ms) => {
+                        queue.dated.remove((at_ms, number));
+                        self.timers.remove_date(at_ms, number);
+                    }
                 }
+            }
+            State::Buried { order } => {
+                queue.buried.remove((order, number));
             }
             State::Leased { until_ms, .. } => {
                 queue.leased -= 1;
@@ -184,9 +196,18 @@ impl Indexes<'_> {
             State::Delayed { due, shown_wall_ms } => {
                 queue.delayed.insert(DueKey::of(job, shown_wall_ms));
                 match due {
-                    Due::Engine(at_ms) => self.timers.add(at_ms, Timer::DelayEnd(number)),
-                    Due::Wall(at_ms) => self.timers.add_date(at_ms, number),
+                    Due::Engine(at_ms) => {
+                        queue.due.insert((at_ms, number));
+                        self.timers.add(at_ms, Timer::DelayEnd(number));
+                    }
+                    Due::Wall(at_ms) => {
+                        queue.dated.insert((at_ms, number));
+                        self.timers.add_date(at_ms, number);
+                    }
                 }
+            }
+            State::Buried { order } => {
+                queue.buried.insert((order, number));
             }
             State::Leased { until_ms, .. } => {
                 queue.leased += 1;

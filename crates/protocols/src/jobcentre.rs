@@ -113,7 +113,7 @@ fn read_request(line: &[u8], limits: &Limits) -> Result<Request, String> {
         "put" => put(&fields, limits).map(Request::Command),
         "get" => get(&fields, limits).map(Request::Command),
         "delete" => Ok(on_job(&fields, |job| Command::Remove { job })?),
-        "abort" => Ok(on_job(&fields, |job| Command::Release { job })?),
+        "abort" => Ok(on_job(&fields, |job| Command::Release { job, again: None })?),
         _ => Err("Unrecognised request type.".to_owned()),
     }
 }
@@ -223,6 +223,7 @@ fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
         Refusal::DiskFull => "There is no room on the disk.".to_owned(),
         Refusal::Draining => "The server is about to stop and takes no more jobs.".to_owned(),
         Refusal::NoSuchJob
+        | Refusal::WrongState
         | Refusal::NoSuchQueue
         | Refusal::DuplicateUuid
         | Refusal::ReservedUuid
@@ -343,7 +344,7 @@ mod tests {
     fn delete_and_abort_take_any_integer() {
         let id = |line| match command(line) {
             Command::Remove { job: JobRef::Number(number) } => ("remove", number),
-            Command::Release { job: JobRef::Number(number) } => ("release", number),
+            Command::Release { job: JobRef::Number(number), again: None } => ("release", number),
             other => panic!("{other:?}"),
         };
         assert_eq!(id(r#"{"request":"delete","id":12345}"#), ("remove", 12_345));

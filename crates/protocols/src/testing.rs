@@ -32,5 +32,6 @@ pub(crate) fn leased<'a>(number: JobNumber, queue: &'a QueueName, body: &'a [u8]
         state: StateView::Leased,
         created_wall_ms: 0,
         date_wall_ms: None,
+        delay_ms: 0,
     }
 }

@@ -150,6 +150,9 @@ fn log_options(config: &Config) -> LogOptions {
     LogOptions { segment_bytes: config.segment_bytes, sync, ..LogOptions::new(random_seed()) }
 }
 
+/// What reviving a job may write.
+const REVIVED_BYTES: usize = 128;
+
 /// A batch must find room in a segment, so that a full disk is known before anything is decided.
 fn fit_into_segments(config: &mut Config) {
     if config.storage == Storage::Memory {
@@ -157,7 +160,9 @@ fn fit_into_segments(config: &mut Config) {
     }
     let share = |part| usize::try_from(config.segment_bytes / part).unwrap_or(usize::MAX);
     let (at_most, block_at_most, name_at_most) = (share(2), share(4), share(16));
-    let Limits { body_bytes_max, block_bytes_max, group_bytes_max, queue_name_bytes_max, .. } = &mut config.limits;
+    let limits = &mut config.limits;
+    limits.revived_max = (share(2) / REVIVED_BYTES).clamp(1, limits.revived_max);
+    let Limits { body_bytes_max, block_bytes_max, group_bytes_max, queue_name_bytes_max, .. } = limits;
     // A job that is written anew has its result with it.
     *block_bytes_max = block_at_most.min(*block_bytes_max);
     *queue_name_bytes_max = name_at_most.min(*queue_name_bytes_max);

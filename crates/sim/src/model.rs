@@ -1,6 +1,7 @@
 //! A second engine, written from `docs/engine.md` alone: vectors and linear scans, no index, no record, so
 //! that it can be seen to be right. It shares the engine's vocabulary and nothing else.
 
+mod bury;
 mod change;
 mod enqueue;
 mod finish;
@@ -33,6 +34,7 @@ pub struct Model {
     /// The next number after a restart: numbers that a refused group skipped were seen by nobody.
     next_number_kept: JobNumber,
     next_place: u64,
+    burials: u64,
     /// By number, because that is the order in which they are put.
     jobs: Vec<Job>,
     /// The oldest first.
@@ -57,6 +59,7 @@ impl Model {
             next_number: 1,
             next_number_kept: 1,
             next_place: 1,
+            burials: 0,
             jobs: Vec::new(),
             queues: Vec::new(),
             waiting: Vec::new(),
@@ -74,11 +77,15 @@ impl Model {
             Command::Lease(request) => self.lease(now, client, *request, answers),
             Command::Complete { job, by, result } => self.complete(now, client, &job, by, &result, answers),
             Command::Fail { job, by, result } => self.fail(now, client, &job, by, &result, answers),
-            Command::Release { job } => self.release(now, client, &job, answers),
+            Command::Release { job, again } => self.release(now, client, &job, again, answers),
+            Command::Bury { job, urgency } => self.bury(now, client, &job, urgency, answers),
+            Command::Revive { queue, count_max } => self.revive_some(now, client, &queue, count_max, answers),
+            Command::ReviveJob { job } => self.revive_job(now, client, &job, answers),
+            Command::Extend { job } => self.extend(now, client, &job, answers),
             Command::Remove { job } => self.remove(now, client, &job, answers),
             Command::Await { job, wait_ms } => self.await_result(now, client, &job, wait_ms, answers),
             Command::Group(steps) => self.group(now, client, &steps, answers),
-            Command::Look(look) => self.look(client, &look, answers),
+            Command::Look(look) => self.look(now, client, &look, answers),
         }
         self.serve(now, answers);
     }
@@ -163,6 +170,7 @@ impl Model {
         let queues = self.queues.iter().map(|name| QueueSnapshot {
             name: name.clone(),
             ready: self.ready_in_order(name).iter().map(|job| job.number).collect(),
+            buried: self.buried_in_order(name).iter().map(|job| job.number).collect(),
             counts: self.counts(name),
         });
         Snapshot {
@@ -217,6 +225,7 @@ impl Model {
                 State::Ready => counts.ready += 1,
                 State::Delayed { .. } => counts.delayed += 1,
                 State::Leased(_) => counts.leased += 1,
+                State::Buried { .. } => counts.buried += 1,
                 State::Blocked | State::Done(_) | State::Failed(_) => {}
             }
         }

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::bytes::Reader;
 use crate::command::{AttemptRule, Backoff, DateRank, FailureRule, OwnTime, UsedUp};
+use crate::delay::Delay;
 use crate::job::{Due, Rank};
 use crate::names::{LeaseId, QueueName, Uuid};
 use crate::{
@@ -63,11 +64,13 @@ fn enqueued() -> impl Strategy<Value = Enqueued<'static>> {
         .prop_map(|(wall_ms, ahead)| (wall_ms, if ahead { DateRank::Ahead } else { DateRank::Behind }));
     let base = (number(), number(), date(), queue(), bytes(), own_time);
     let rare = (option::of(uuid), option::of(time()), option::of(time()), option::of(option::of(1..3_u32)));
-    let rest = (option::of(failure_rule()), vec(number(), 0..3), option::of(dated), any::<bool>(), any::<bool>());
+    let blockers = vec(number(), 0..3);
+    let rest =
+        (option::of(failure_rule()), blockers, option::of(dated), any::<bool>(), option::of(delay()), any::<bool>());
     (base, rare, rest).prop_map(|(base, rare, rest)| {
         let (number, place, created_wall_ms, queue, body, own_time) = base;
         let (uuid, lifetime_ms, expires_ms, attempts) = rare;
-        let (failures, blockers, date, delayed, runs) = rest;
+        let (failures, blockers, date, delayed, delay, runs) = rest;
         Enqueued {
             number,
             place,
@@ -85,15 +88,20 @@ fn enqueued() -> impl Strategy<Value = Enqueued<'static>> {
             blockers,
             date,
             delayed,
+            delay,
             runs,
         }
     })
 }
 
+fn delay() -> impl Strategy<Value = Delay> {
+    (time(), time(), date()).prop_map(|(ms, until_ms, shown_wall_ms)| Delay { ms, until_ms, shown_wall_ms })
+}
+
 fn kept() -> impl Strategy<Value = Kept<'static>> {
     let counts = (prop_oneof![0..3_u64, Just(u64::MAX)], prop_oneof![0..3_u64, Just(u64::MAX)]);
     let rank = prop_oneof![Just(Rank::Usual), date().prop_map(Rank::Ahead), date().prop_map(Rank::Behind)];
-    (enqueued(), 0..6_u8, time(), date(), counts, option::of(bytes()), option::of(time()), rank).prop_map(
+    (enqueued(), 0..7_u8, time(), date(), counts, option::of(bytes()), option::of(time()), rank).prop_map(
         |(mut base, state, until_ms, shown_wall_ms, (attempts, failures), result, expires_ms, rank)| {
             base.expires_ms = None;
             let due = base.date.filter(|_| state < 2).map_or(Due::Engine(until_ms), |(wall_ms, _)| Due::Wall(wall_ms));
@@ -103,6 +111,7 @@ fn kept() -> impl Strategy<Value = Kept<'static>> {
                 0..=2 => State::Delayed { due, shown_wall_ms },
                 3 => State::Leased { lease: LeaseId(until_ms), until_ms },
                 4 => State::Ready,
+                5 => State::Buried { order: until_ms },
                 _ if until_ms % 2 == 0 => State::Done,
                 _ => State::Failed,
             };
@@ -139,6 +148,9 @@ fn record() -> impl Strategy<Value = Record<'static>> {
         1 => (number(), time(), date()).prop_map(|(number, until_ms, shown_wall_ms)| {
             Record::Rested { number, until_ms, shown_wall_ms }
         }),
+        2 => (number(), option::of(delay())).prop_map(|(number, delay)| Record::Released { number, urgency: 1, delay }),
+        2 => (number(), time()).prop_map(|(number, order)| Record::Buried { number, urgency: -1, order }),
+        2 => (number(), option::of(time())).prop_map(|(number, expires_ms)| Record::Revived { number, expires_ms }),
         2 => (number(), queue(), number(), option::of(time())).prop_map(|(number, queue, place, expires_ms)| {
             Record::Moved { number, queue, place, expires_ms }
         }),

@@ -42,8 +42,9 @@ const DONE: JobNumber = 3;
 /// What blocked it is done; that it may go was not said yet.
 const FREED: JobNumber = 4;
 const DELAYED: JobNumber = 5;
+const BURIED: JobNumber = 6;
 /// Nobody has this number yet, and all below have been given.
-const NEXT: JobNumber = 6;
+const NEXT: JobNumber = 7;
 
 /// Two queues, of which one was never created, and a job in each state.
 fn store() -> Store {
@@ -58,6 +59,8 @@ fn store() -> Store {
         done(DONE),
         Record::Enqueued(job(DELAYED)),
         Record::Rested { number: DELAYED, until_ms: 9, shown_wall_ms: 9 },
+        Record::Enqueued(job(BURIED)),
+        Record::Buried { number: BURIED, urgency: 0, order: 1 },
     ] {
         store.replay(record.clone(), History::Whole).unwrap_or_else(|_| panic!("{record:?}"));
     }
@@ -172,21 +175,26 @@ fn a_change_befalls_a_job_in_the_right_state() {
     let failed = |number| Record::Failed { number, expires_ms: 9, result: Box::default() };
     let woke = |number| Record::Woke { number, expires_ms: None };
     type Change = fn(JobNumber) -> Record<'static>;
-    let changes: [(Change, &[JobNumber]); 11] = [
+    let released = |number| Record::Released { number, urgency: 0, delay: None };
+    let buried = |number| Record::Buried { number, urgency: 0, order: 2 };
+    let changes: [(Change, &[JobNumber]); 14] = [
         (leased, &[READY, DELAYED]),
         (|number| Record::Counted { number }, &[READY, DELAYED]),
         (|number| Record::Undone { number }, &[READY, DELAYED]),
         (backed_off, &[READY, DELAYED]),
         (rested, &[READY, DELAYED]),
-        (done, &[READY, BLOCKED, FREED, DELAYED]),
-        (failed, &[READY, BLOCKED, FREED, DELAYED]),
-        (|number| Record::Failure { number }, &[READY, BLOCKED, FREED, DELAYED]),
-        (|number| Record::Removed { number }, &[READY, BLOCKED, DONE, FREED, DELAYED]),
+        (released, &[READY, DELAYED]),
+        (buried, &[READY, DELAYED]),
+        (|number| Record::Revived { number, expires_ms: None }, &[DELAYED, BURIED]),
+        (done, &[READY, BLOCKED, FREED, DELAYED, BURIED]),
+        (failed, &[READY, BLOCKED, FREED, DELAYED, BURIED]),
+        (|number| Record::Failure { number }, &[READY, BLOCKED, FREED, DELAYED, BURIED]),
+        (|number| Record::Removed { number }, &[READY, BLOCKED, DONE, FREED, DELAYED, BURIED]),
         (woke, &[DELAYED]),
         (|number| unblocked(number, 9), &[FREED]),
     ];
     for (change, jobs) in changes {
-        for number in [READY, BLOCKED, DONE, FREED, DELAYED] {
+        for number in [READY, BLOCKED, DONE, FREED, DELAYED, BURIED] {
             let expected = if jobs.contains(&number) { ALWAYS } else { NEVER };
             assert_eq!(can_be(&change(number)), expected, "{:?}", change(number));
         }

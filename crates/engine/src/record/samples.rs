@@ -2,6 +2,7 @@
 
 use super::Record;
 use crate::command::{AttemptRule, Backoff, DateRank, FailureRule, OwnTime, UsedUp};
+use crate::delay::Delay;
 use crate::job::{Due, Rank, State};
 use crate::names::{LeaseId, QueueName, Uuid};
 use crate::record_job::Enqueued;
@@ -26,6 +27,7 @@ pub(crate) fn enqueued(change: impl FnOnce(&mut Enqueued<'_>)) -> Enqueued<'stat
         blockers: Vec::new(),
         date: None,
         delayed: false,
+        delay: None,
         runs: false,
     };
     change(&mut enqueued);
@@ -34,6 +36,7 @@ pub(crate) fn enqueued(change: impl FnOnce(&mut Enqueued<'_>)) -> Enqueued<'stat
 
 fn with_every_part(enqueued: &mut Enqueued<'_>) {
     enqueued.delayed = true;
+    enqueued.delay = Some(Delay { ms: u64::MAX, until_ms: u64::MAX, shown_wall_ms: i64::MIN });
     enqueued.blockers = vec![1, 2, 300];
     enqueued.runs = true;
     enqueued.urgency = i128::MIN;
@@ -99,6 +102,7 @@ pub(crate) fn one_of_each() -> Vec<Record<'static>> {
         ),
         kept(enqueued(|_| {}), State::Done),
         kept(enqueued(|_| {}), State::Failed),
+        kept(enqueued(|enqueued| enqueued.delay = Delay::of_length(1)), State::Buried { order: 300 }),
         kept_with_every_part(),
         Record::Kept(Kept {
             base: enqueued(|_| {}),
@@ -119,6 +123,10 @@ pub(crate) fn one_of_each() -> Vec<Record<'static>> {
         Record::Failure { number: 6 },
         Record::BackedOff { number: 6, until_ms: 7, due_wall_ms: -8, expires_ms: Some(9) },
         Record::Rested { number: 6, until_ms: 7, shown_wall_ms: i64::MAX },
+        Record::Released { number: 6, urgency: i128::MIN, delay: None },
+        Record::Released { number: 6, urgency: 1, delay: Some(Delay { ms: 2, until_ms: 3, shown_wall_ms: -4 }) },
+        Record::Buried { number: 6, urgency: i128::MAX, order: 1 },
+        Record::Revived { number: 6, expires_ms: Some(7) },
         Record::Moved { number: 6, queue: b"x", place: 8, expires_ms: None },
         Record::Woke { number: 6, expires_ms: Some(1) },
         Record::Unblocked { number: 6, place: 10, delayed: true, expires_ms: None },

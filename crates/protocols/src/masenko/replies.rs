@@ -111,7 +111,8 @@ pub(super) fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
         Refusal::OutOfMemory => "no room for another task".to_owned(),
         Refusal::DiskFull => "no room on the disk".to_owned(),
         Refusal::Draining => "server is about to stop and takes no more tasks".to_owned(),
-        Refusal::NoSuchQueue
+        Refusal::WrongState
+        | Refusal::NoSuchQueue
         | Refusal::DuplicateUuid
         | Refusal::ReservedUuid
         | Refusal::LifetimeOver

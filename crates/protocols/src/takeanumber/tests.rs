@@ -182,7 +182,7 @@ fn a_length_counts_what_is_not_reserved() {
     let queue = QueueName::new(b"q");
     let mut peer = Peer::new("");
     peer.command(b"LEN q\r\n");
-    let counts = QueueCounts { ready: 2, delayed: 3, leased: 5 };
+    let counts = QueueCounts { ready: 2, delayed: 3, leased: 5, buried: 4 };
     assert_eq!(peer.reply(&Reply::Queue(QueueView { name: &queue, counts })), r":5\r\n");
     peer.command(b"LEN q\r\n");
     assert_eq!(peer.reply(&Reply::Refused(Refusal::NoSuchQueue)), r":0\r\n");

@@ -25,7 +25,7 @@ pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect, out: &mut Vec<u8>, cont
         Reply::Queues { queues: list, .. } => queues(list, out),
         Reply::Server(counters) => server(counters, out, context),
         Reply::Refused(refusal) | Reply::GroupRefused { refusal, .. } => refused(*refusal, out),
-        Reply::Grouped { .. } => unreachable!("workq asks for no groups"),
+        Reply::Grouped { .. } | Reply::Revived { .. } => unreachable!("workq asks for no such thing: {reply:?}"),
     }
 }
 
@@ -48,6 +48,7 @@ fn refused(refusal: Refusal, out: &mut Vec<u8>) {
         Refusal::DiskFull => line(out, format_args!("-SERVER-ERROR Disk full")),
         Refusal::Draining => line(out, format_args!("-SERVER-ERROR Draining")),
         Refusal::NotHeld
+        | Refusal::WrongState
         | Refusal::TooManyHeld
         | Refusal::BodyUnfit
         | Refusal::NoSuchPrevious
@@ -139,7 +140,7 @@ fn state(job: &JobView<'_>) -> u8 {
         StateView::Ready => PENDING,
         StateView::Leased => LEASED,
         StateView::Done => COMPLETED,
-        StateView::Failed => FAILED,
+        StateView::Failed | StateView::Buried => FAILED,
     }
 }
 
@@ -217,6 +218,7 @@ mod tests {
             state: StateView::Ready,
             created_wall_ms: WALL_MS,
             date_wall_ms: None,
+            delay_ms: 0,
         }
     }
 
@@ -260,6 +262,7 @@ mod tests {
             failures: 7,
             failures_allowed: Some(u64::MAX),
             date_wall_ms: Some(WALL_MS + 1_999),
+            delay_ms: 0,
             ..view(&queue)
         };
         assert_eq!(
@@ -297,7 +300,7 @@ mod tests {
         let failed = Reply::Result { uuid: UUID, success: false, result: b"" };
         assert_eq!(said(&failed, Dialect::Document), format!("+OK 1\r\n{ID} 0 0\r\n\r\n"));
         let name = QueueName::new(b"ping");
-        let queue = QueueView { name: &name, counts: QueueCounts { ready: 3, delayed: 2, leased: 1 } };
+        let queue = QueueView { name: &name, counts: QueueCounts { ready: 3, delayed: 2, leased: 1, buried: 4 } };
         let expected = "+OK 1\r\nping 2\r\nready-len 3\r\nscheduled-len 2\r\n";
         assert_eq!(said(&Reply::Queue(queue), Dialect::Document), expected);
         let list = Reply::Queues { queues: &[queue], counters: Counters::default() };

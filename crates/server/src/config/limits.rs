@@ -65,6 +65,7 @@ limits! {
     queues_named_max: usize, 1 to ANY, "queues in one request for a job";
     queues_max: usize, 1 to ANY, "queues in all";
     held_max: usize, 1 to ANY, "jobs that one connection may hold";
+    revived_max: usize, 1 to ANY, "jobs of a queue that are revived at once";
     clients_max: usize, 1 to CLIENTS_MAX, "clients at once; open files may allow fewer";
     turn_bytes_max: usize, 1 to TURN_BYTES_MAX, "read or written for one client a turn";
     turn_commands_max: usize, 1 to ANY, "carried out for one client before the next";

@@ -96,6 +96,7 @@ fn state(state: StateView) -> &'static str {
         StateView::Leased => "leased",
         StateView::Done => "done",
         StateView::Failed => "failed",
+        StateView::Buried => "buried",
     }
 }
 
@@ -112,6 +113,8 @@ fn why(job: &JobSnapshot, cause: Option<&Cause>, last: Moment) -> String {
                 let until = date(on_the_wall(until_ms, last));
                 let reason = match kind {
                     "rested" => "its worker vanished".to_owned(),
+                    "released" => "put back for later".to_owned(),
+                    "enqueued" => "put for later".to_owned(),
                     _ => format!("failed {}", count(job.failures, "time")),
                 };
                 format!("delayed: {reason}, rests until {until}")
@@ -124,6 +127,7 @@ fn why(job: &JobSnapshot, cause: Option<&Cause>, last: Moment) -> String {
         },
         StateView::Done => "done: its result is kept until it expires".to_owned(),
         StateView::Failed => "failed for good: its result is kept until it expires".to_owned(),
+        StateView::Buried => "buried: put aside until someone revives it".to_owned(),
         StateView::Ready => why_ready(job, cause),
     }
 }
@@ -138,6 +142,8 @@ fn why_ready(job: &JobSnapshot, cause: Option<&Cause>) -> String {
         "failure" => format!("failed {}", count(job.failures, "time")),
         "moved" => "its failures or attempts were used up in another queue".to_owned(),
         "woke" => "its date has come".to_owned(),
+        "released" => "it was put back".to_owned(),
+        "revived" => "it was revived".to_owned(),
         "unblocked" => "its last blocker is gone".to_owned(),
         _ => return format!("ready since {since} or before"),
     };

@@ -26,6 +26,8 @@ pub enum Stage {
     Done,
     /// It has finally failed, and its result is kept.
     Failed,
+    /// It was put aside.
+    Buried,
 }
 
 /// What changed a job's state.
@@ -51,6 +53,12 @@ pub enum Why {
     BlockerUsedUp,
     /// Its lease ended, and it may be taken again.
     PutBack,
+    /// Its holder put it back, perhaps for later.
+    Released,
+    /// Its holder put it aside.
+    PutAside,
+    /// It was let back in.
+    Revived,
     /// Its holder vanished, and it has no rules for that.
     HolderVanished,
     /// Its lease never reached the taker.
@@ -125,5 +133,6 @@ fn stage(job: &Job) -> Stage {
         State::Leased(_) => Stage::Leased,
         State::Done(_) => Stage::Done,
         State::Failed(_) => Stage::Failed,
+        State::Buried { .. } => Stage::Buried,
     }
 }

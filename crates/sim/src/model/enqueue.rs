@@ -113,6 +113,7 @@ impl Model {
             Some(wall_ms) if wall_ms > now.wall_ms => {
                 job.state = State::Delayed { until: Due::Wall(wall_ms), shown_wall_ms: wall_ms };
             }
+            None if job.delay_ms > 0 => job.rest_for(now, job.delay_ms),
             _ => {
                 job.state = State::Ready;
                 job.begin_lifetime_at_date(now);

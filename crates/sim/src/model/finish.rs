@@ -96,7 +96,7 @@ impl Model {
 
     fn back_off(&mut self, now: Now, number: JobNumber) {
         let job = self.job_mut(number);
-        if matches!(job.state, State::Blocked) {
+        if matches!(job.state, State::Blocked | State::Buried { .. }) {
             return;
         }
         let rest_ms = i128::from(job.failures).pow(4) * 1_000;

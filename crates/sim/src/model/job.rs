@@ -30,6 +30,8 @@ pub(super) struct Job {
     /// Unfinished ones, by number. None but a blocked job has any.
     pub blockers: Vec<JobNumber>,
     pub created_wall_ms: i64,
+    /// As it was last put or released.
+    pub delay_ms: u64,
     /// Put by `Run`.
     pub runs: bool,
 }
@@ -47,6 +49,10 @@ pub(super) enum State {
     Leased(Lease),
     Done(Box<[u8]>),
     Failed(Box<[u8]>),
+    /// Put aside, as the how-manieth of all.
+    Buried {
+        nth: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,12 +66,12 @@ impl Job {
     /// The job as it is before it is known whether it is blocked, delayed or ready.
     pub fn new(number: JobNumber, new: &NewJob, now: Now) -> Job {
         let (rank, due_wall_ms) = match new.start {
-            Start::Now => (1, 0),
+            Start::Now | Start::After(_) => (1, 0),
             Start::At { wall_ms, rank: DateRank::Ahead } => (0, wall_ms),
             Start::At { wall_ms, rank: DateRank::Behind } => (2, wall_ms),
         };
         let expires_ms = match (new.start, new.lifetime_ms) {
-            (Start::Now, Some(lifetime_ms)) => now.engine_ms.saturating_add(lifetime_ms),
+            (Start::Now | Start::After(_), Some(lifetime_ms)) => now.engine_ms.saturating_add(lifetime_ms),
             _ => NEVER_MS,
         };
         Job {
@@ -89,8 +95,15 @@ impl Job {
             place: 0,
             blockers: Vec::new(),
             created_wall_ms: now.wall_ms,
+            delay_ms: if let Start::After(ms) = new.start { ms } else { 0 },
             runs: false,
         }
+    }
+
+    /// It cannot be taken for so long.
+    pub fn rest_for(&mut self, now: Now, ms: u64) {
+        let shown_wall_ms = now.wall_ms.saturating_add_unsigned(ms);
+        self.state = State::Delayed { until: Due::Engine(now.engine_ms.saturating_add(ms)), shown_wall_ms };
     }
 
     pub fn is_ready(&self) -> bool {
@@ -123,7 +136,7 @@ impl Job {
 
     pub fn date_wall_ms(&self) -> Option<i64> {
         match self.start {
-            Start::Now => None,
+            Start::Now | Start::After(_) => None,
             Start::At { wall_ms, .. } => Some(wall_ms),
         }
     }
@@ -140,7 +153,7 @@ impl Job {
     /// The date is not waited for any more, but a lifetime that was to begin with it still does.
     pub fn begin_lifetime_before_date(&mut self, now: Now) {
         let has_begun = match self.state {
-            State::Blocked => self.start == Start::Now,
+            State::Blocked => self.date_wall_ms().is_none(),
             State::Delayed { until: Due::Wall(_), .. } => false,
             _ => true,
         };
@@ -157,6 +170,7 @@ impl Job {
             State::Leased(_) => StateView::Leased,
             State::Done(_) => StateView::Done,
             State::Failed(_) => StateView::Failed,
+            State::Buried { .. } => StateView::Buried,
         }
     }
 
@@ -177,6 +191,7 @@ impl Job {
             state: self.state_view(),
             created_wall_ms: self.created_wall_ms,
             date_wall_ms: self.date_wall_ms(),
+            delay_ms: self.delay_ms,
         }
     }
 
@@ -215,6 +230,7 @@ impl Job {
             },
             created_wall_ms: self.created_wall_ms,
             date_wall_ms: view.date_wall_ms,
+            delay_ms: view.delay_ms,
             runs: self.runs,
         }
     }

@@ -1,8 +1,8 @@
 //! Taking jobs: choosing one, how long a lease lasts, serving those who wait, and how a lease ends.
 
 use jobyard_engine::{
-    Answers, Choice, ClientId, Due, Hold, JobNumber, JobRef, LeaseId, LeaseRequest, NEVER_MS, Now, OwnTime, Parting,
-    QueueName, Refusal, Reply, Wait,
+    Again, Answers, Choice, ClientId, Due, Hold, JobNumber, JobRef, LeaseId, LeaseRequest, NEVER_MS, Now, OwnTime,
+    Parting, QueueName, Refusal, Reply, Wait,
 };
 
 use super::Model;
@@ -116,15 +116,58 @@ impl Model {
         }
     }
 
-    pub(super) fn release(&mut self, now: Now, client: ClientId, name: &JobRef, answers: &mut Answers<'_>) {
-        match self.find(name) {
+    pub(super) fn release(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        name: &JobRef,
+        again: Option<Again>,
+        answers: &mut Answers<'_>,
+    ) {
+        match self.find_held(client, name) {
             Err(refusal) => answers(client, Reply::Refused(refusal)),
-            Ok(number) if !self.job(number).is_held_by(client) => answers(client, Reply::Refused(Refusal::NotHeld)),
             Ok(number) => {
-                self.put_back(now, number, answers);
+                match again {
+                    Some(again) if !self.job(number).attempts_reached() => {
+                        self.put_back_as(now, number, again, answers);
+                    }
+                    _ => self.put_back(now, number, answers),
+                }
                 answers(client, Reply::Done);
             }
         }
+    }
+
+    fn put_back_as(&mut self, now: Now, number: JobNumber, again: Again, answers: &mut Answers<'_>) {
+        self.end_lease(number);
+        let job = self.job_mut(number);
+        (job.urgency, job.delay_ms) = (again.urgency, again.delay_ms);
+        if again.delay_ms > 0 {
+            job.rest_for(now, again.delay_ms);
+        }
+        self.note(Why::Released);
+        self.remove_forsaken_run(now, number, answers);
+    }
+
+    pub(super) fn extend(&mut self, now: Now, client: ClientId, name: &JobRef, answers: &mut Answers<'_>) {
+        match self.find_held(client, name) {
+            Err(refusal) => answers(client, Reply::Refused(refusal)),
+            Ok(number) => {
+                if let (OwnTime::Millis(own_ms), State::Leased(lease)) =
+                    (self.job(number).own_time, &mut self.job_mut(number).state)
+                {
+                    let until_ms = now.engine_ms.saturating_add(own_ms);
+                    lease.until_ms = until_ms;
+                    self.run_is_leased(number, until_ms);
+                }
+                answers(client, Reply::Done);
+            }
+        }
+    }
+
+    pub(super) fn find_held(&self, client: ClientId, name: &JobRef) -> Result<JobNumber, Refusal> {
+        let number = self.find(name)?;
+        if self.job(number).is_held_by(client) { Ok(number) } else { Err(Refusal::NotHeld) }
     }
 
     /// The time of a lease ran out.

@@ -1,12 +1,12 @@
 //! Questions, which change nothing.
 
-use jobyard_engine::{Answers, ClientId, JobView, Look, QueueName, QueueOrder, QueueView, Refusal, Reply, Which};
+use jobyard_engine::{Answers, ClientId, JobView, Look, Now, QueueName, QueueOrder, QueueView, Refusal, Reply, Which};
 
 use super::Model;
 use super::job::{Job, State};
 
 impl Model {
-    pub(super) fn look(&self, client: ClientId, look: &Look, answers: &mut Answers<'_>) {
+    pub(super) fn look(&self, now: Now, client: ClientId, look: &Look, answers: &mut Answers<'_>) {
         match look {
             Look::Job(name) => match self.find(name) {
                 Err(refusal) => answers(client, Reply::Refused(refusal)),
@@ -19,6 +19,8 @@ impl Model {
                 let jobs = match which {
                     Which::Ready => self.ready_in_order(queue),
                     Which::Delayed => self.delayed_in_order(queue),
+                    Which::Due => self.due_in_order(now, queue),
+                    Which::Buried => self.buried_in_order(queue),
                 };
                 let views: Vec<JobView<'_>> = jobs.into_iter().skip(*offset).take(*count_max).map(Job::view).collect();
                 answers(client, Reply::Jobs(&views));

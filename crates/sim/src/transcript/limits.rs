@@ -26,6 +26,7 @@ const FIELDS: &[(&str, Set)] = rows![
     queues_named_max,
     queues_max,
     held_max,
+    revived_max,
     clients_max,
     turn_bytes_max,
     turn_commands_max,

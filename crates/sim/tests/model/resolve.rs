@@ -1,7 +1,8 @@
 //! Turns what a step means into what it is at its moment: numbers, UUIDs, dates.
 
 use jobyard_engine::{
-    Blocker, ClientId, Command, Due, JobNumber, JobRef, JobSnapshot, Look, NewJob, QueueName, Snapshot, Start, Uuid,
+    Blocker, ClientId, Command, Due, JobNumber, JobRef, JobSnapshot, Look, NewJob, QueueName, Snapshot, Start,
+    StateView, Uuid,
 };
 
 use crate::steps::{Ask, Draft, DraftBlocker, DraftUuid, Form, GroupStep, LookAt, Pick, QUEUES, Target};
@@ -26,7 +27,13 @@ impl Moment<'_> {
             Ask::Fail { target, by, result } => {
                 Command::Fail { job: self.job_ref(target), by: *by, result: bytes(*result) }
             }
-            Ask::Release(target) => Command::Release { job: self.job_ref(target) },
+            Ask::Release { target, again } => Command::Release { job: self.job_ref(target), again: *again },
+            Ask::Bury { target, urgency } => Command::Bury { job: self.job_ref(target), urgency: *urgency },
+            Ask::Revive { queue, count_max } => {
+                Command::Revive { queue: QueueName::new(QUEUES[*queue]), count_max: *count_max }
+            }
+            Ask::ReviveJob(target) => Command::ReviveJob { job: self.job_ref(target) },
+            Ask::Extend(target) => Command::Extend { job: self.job_ref(target) },
             Ask::Remove(target) => Command::Remove { job: self.job_ref(target) },
             Ask::Await { target, wait_ms } => Command::Await { job: self.job_ref(target), wait_ms: *wait_ms },
             Ask::Group(steps) => Command::Group(steps.iter().map(|step| self.group_step(step)).collect()),
@@ -67,7 +74,7 @@ impl Moment<'_> {
             DraftBlocker::Previous(back) => Blocker::Previous(back),
         });
         let start = match draft.rules.start {
-            Start::Now => Start::Now,
+            start @ (Start::Now | Start::After(_)) => start,
             Start::At { wall_ms, rank } => Start::At { wall_ms: self.wall_ms + wall_ms, rank },
         };
         NewJob { uuid, blockers: blockers.collect(), start, ..NewJob::clone(&draft.rules) }
@@ -95,6 +102,7 @@ impl Moment<'_> {
             Pick::Leased(index) => nth(index, &|job| job.lease.is_some()),
             Pick::Resting(index) => nth(index, &|job| matches!(job.delay_until, Some(Due::Engine(_)))),
             Pick::Run(index) => nth(index, &|job| job.runs),
+            Pick::Buried(index) => nth(index, &|job| job.state == StateView::Buried),
             Pick::Living(index) => nth(index, &|_| true),
             Pick::Recent(ago) => self.next_number.saturating_sub(ago),
             Pick::Future(ahead) => self.next_number + ahead,

@@ -2,8 +2,8 @@
 //! that a run still makes sense when steps before it are left out.
 
 use jobyard_engine::{
-    AttemptRule, Backoff, By, Choice, DateRank, FailureRule, Hold, LeaseRequest, NewJob, OwnTime, Parting, QueueName,
-    QueueOrder, Start, UsedUp, Wait, Which,
+    Again, AttemptRule, Backoff, By, Choice, DateRank, FailureRule, Hold, LeaseRequest, NewJob, OwnTime, Parting,
+    QueueName, QueueOrder, Start, UsedUp, Wait, Which,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -56,7 +56,11 @@ pub enum Ask {
     Lease(LeaseRequest),
     Complete { target: Target, by: By, result: u8 },
     Fail { target: Target, by: By, result: u8 },
-    Release(Target),
+    Release { target: Target, again: Option<Again> },
+    Bury { target: Target, urgency: i128 },
+    Revive { queue: usize, count_max: usize },
+    ReviveJob(Target),
+    Extend(Target),
     Remove(Target),
     Await { target: Target, wait_ms: u64 },
     Group(Vec<GroupStep>),
@@ -120,6 +124,8 @@ pub enum Pick {
     Resting(usize),
     /// One that is run for someone.
     Run(usize),
+    /// One that is buried.
+    Buried(usize),
     /// Any that lives.
     Living(usize),
     /// One of the last numbers, living or not.
@@ -185,8 +191,14 @@ fn ask() -> impl Strategy<Value = Ask> {
         26 => lease_request().prop_map(Ask::Lease),
         8 => (target(), by(), 0..3_u8).prop_map(|(target, by, result)| Ask::Complete { target, by, result }),
         12 => (target(), by(), 0..3_u8).prop_map(|(target, by, result)| Ask::Fail { target, by, result }),
-        3 => held().prop_map(Ask::Release),
-        3 => target().prop_map(Ask::Release),
+        6 => (prop_oneof![held().boxed(), target().boxed()], option::weighted(0.5, again()))
+            .prop_map(|(target, again)| Ask::Release { target, again }),
+        6 => (prop_oneof![3 => held().boxed(), 1 => target().boxed()], urgency())
+            .prop_map(|(target, urgency)| Ask::Bury { target, urgency }),
+        7 => (0..QUEUES.len(), 0..5_usize).prop_map(|(queue, count_max)| Ask::Revive { queue, count_max }),
+        3 => target().prop_map(Ask::ReviveJob),
+        3 => buried().prop_map(Ask::ReviveJob),
+        3 => prop_oneof![3 => held().boxed(), 1 => target().boxed()].prop_map(Ask::Extend),
         4 => target().prop_map(Ask::Remove),
         6 => (target(), wait_ms()).prop_map(|(target, wait_ms)| Ask::Await { target, wait_ms }),
         8 => vec(group_step(), 0..=5).prop_map(Ask::Group),
@@ -214,10 +226,20 @@ fn draft() -> impl Strategy<Value = Draft> {
     })
 }
 
+fn urgency() -> impl Strategy<Value = i128> {
+    prop_oneof![6 => Just(0_i128), 1 => Just(1), 1 => Just(-1), 1 => Just(i128::MAX), 1 => Just(i128::MIN)]
+}
+
+fn again() -> impl Strategy<Value = Again> {
+    (urgency(), delay_ms()).prop_map(|(urgency, delay_ms)| Again { urgency, delay_ms })
+}
+
+fn delay_ms() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(0_u64), 8 => 1..100_u64, 1 => Just(u64::MAX)]
+}
+
 fn rules() -> impl Strategy<Value = NewJob> {
     let body = prop_oneof![4 => Just(&b"plain"[..]), 1 => Just(&b"two\nlines"[..]), 1 => Just(&b""[..])];
-    let urgency =
-        prop_oneof![6 => Just(0_i128), 1 => Just(1), 1 => Just(-1), 1 => Just(i128::MAX), 1 => Just(i128::MIN)];
     let own_time = prop_oneof![
         4 => Just(OwnTime::None),
         2 => Just(OwnTime::Unlimited),
@@ -229,7 +251,7 @@ fn rules() -> impl Strategy<Value = NewJob> {
     (
         queue(),
         body,
-        urgency,
+        urgency(),
         option::weighted(0.1, Just("named")),
         own_time,
         start(),
@@ -263,8 +285,9 @@ fn start() -> impl Strategy<Value = Start> {
     let rank = prop_oneof![Just(DateRank::Ahead), Just(DateRank::Behind)];
     let wall_ms = prop_oneof![1 => Just(0_i64), 1 => Just(1), 4 => -300..0_i64, 8 => 0..300_i64, 1 => 1_000..9_000_i64];
     prop_oneof![
-        3 => Just(Start::Now),
-        1 => (wall_ms, rank).prop_map(|(wall_ms, rank)| Start::At { wall_ms, rank }),
+        6 => Just(Start::Now),
+        1 => delay_ms().prop_map(Start::After),
+        2 => (wall_ms, rank).prop_map(|(wall_ms, rank)| Start::At { wall_ms, rank }),
     ]
 }
 
@@ -310,7 +333,7 @@ fn group_step() -> impl Strategy<Value = GroupStep> {
 }
 
 fn look() -> impl Strategy<Value = LookAt> {
-    let which = prop_oneof![Just(Which::Ready), Just(Which::Delayed)];
+    let which = prop_oneof![Just(Which::Ready), Just(Which::Delayed), Just(Which::Due), Just(Which::Buried)];
     let order = prop_oneof![Just(QueueOrder::Created), Just(QueueOrder::Name)];
     let offset = || prop_oneof![3 => Just(0_usize), 1 => 1..4_usize];
     let count_max = || prop_oneof![1 => 0..3_usize, 3 => Just(100_usize)];
@@ -338,6 +361,11 @@ fn held() -> impl Strategy<Value = Target> {
     (0..3_usize, form()).prop_map(|(index, form)| Target { pick: Pick::Held(index), form })
 }
 
+/// One that is buried.
+fn buried() -> impl Strategy<Value = Target> {
+    (0..8_usize, form()).prop_map(|(index, form)| Target { pick: Pick::Buried(index), form })
+}
+
 fn target() -> impl Strategy<Value = Target> {
     (pick(), form()).prop_map(|(pick, form)| Target { pick, form })
 }
@@ -348,6 +376,7 @@ fn pick() -> impl Strategy<Value = Pick> {
         4 => (0..8_usize).prop_map(Pick::Leased),
         3 => (0..8_usize).prop_map(Pick::Resting),
         2 => (0..3_usize).prop_map(Pick::Run),
+        3 => (0..8_usize).prop_map(Pick::Buried),
         6 => (0..40_usize).prop_map(Pick::Living),
         2 => (1..30_u64).prop_map(Pick::Recent),
         1 => (0..2_u64).prop_map(Pick::Future),

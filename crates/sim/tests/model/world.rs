@@ -373,6 +373,7 @@ fn limits() -> Limits {
         queues_named_max: 3,
         queues_max: 4,
         held_max: 2,
+        revived_max: 3,
         default_lease_ms: 50,
         vanished_rest_ms: 40,
         ..Limits::default()
