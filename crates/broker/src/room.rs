@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::tests::told_log::ToldLog;
     use crate::{Clock, Config};
-    use jobyard_engine::{ClientId, JobRef, Look, NewJob, Now, QueueName};
+    use jobyard_engine::{By, ClientId, JobRef, Look, NewJob, Now, QueueName};
 
     const SEGMENT: u64 = 16_000;
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_makes_room_may_take_of_the_reserve_what_brings_something_new_may_not() {
-        let remove = Command::Remove { job: JobRef::Number(1) };
+        let remove = Command::Remove { job: JobRef::Number(1), by: By::Anyone };
         for (command, reserve) in [(put(10), 2 * SEGMENT), (remove, SEGMENT / 16)] {
             let mut broker = broker(true, 0);
             decide(&mut broker);

@@ -155,8 +155,8 @@ impl<L: Log> Broker<L> {
         let stopping = self.stop != Stop::No;
         match command {
             _ if self.draining && command.enqueues() => Some(Reply::Refused(Refusal::Draining)),
-            Command::Lease(_) if stopping || link == Link::Gone => Some(Reply::NoJob),
-            Command::Lease(_) => None,
+            Command::Lease(_) | Command::LeaseJob { .. } if stopping || link == Link::Gone => Some(Reply::NoJob),
+            Command::Lease(_) | Command::LeaseJob { .. } => None,
             Command::Group(_) if !command.enqueues() => None,
             // Nobody is there to read a listing, and one who left may have asked for thousands.
             Command::Look(_) if link == Link::Gone && takes_memory(command) => {
@@ -183,7 +183,8 @@ fn takes_memory(command: &Command) -> bool {
         Command::Complete { result, .. } | Command::Fail { result, .. } => !result.is_empty(),
         Command::Look(look) => matches!(look, Look::Jobs { .. } | Look::Queues { .. }),
         Command::Enqueue(_) | Command::Run { .. } | Command::Group(_) | Command::Lease(_) => true,
-        Command::Release { .. }
+        Command::LeaseJob { .. }
+        | Command::Release { .. }
         | Command::Bury { .. }
         | Command::Revive { .. }
         | Command::ReviveJob { .. }

@@ -16,6 +16,13 @@ pub enum Command {
     },
     /// Take a job.
     Lease(Box<LeaseRequest>),
+    /// Take this job, which is ready, delayed or buried.
+    LeaseJob {
+        /// Which job.
+        job: JobRef,
+        /// How long it is taken for.
+        hold: Hold,
+    },
     /// A job was done.
     Complete {
         /// Which job.
@@ -69,6 +76,8 @@ pub enum Command {
     Remove {
         /// Which job.
         job: JobRef,
+        /// Who may.
+        by: By,
     },
     /// Ask for a job's result, waiting for it if it is not finished.
     Await {
@@ -311,6 +320,8 @@ pub enum By {
     Anyone,
     /// Only the client that holds it.
     Holder,
+    /// The client that holds it, or anyone while it is not taken.
+    HolderOrNobody,
 }
 
 /// How to take a job.
@@ -347,6 +358,8 @@ pub enum Choice {
 pub enum Hold {
     /// The end of the taker's connection.
     Connection(Parting),
+    /// The end of the taker's connection, and a time: the job's own, or the default.
+    ConnectionTimed(Parting),
     /// A time, which outlives the connection: the job's own, or the default.
     Timed {
         /// Whether a job that asked for a lease without end gets one; else it gets the default.
@@ -356,6 +369,17 @@ pub enum Hold {
     For(u64),
     /// Nothing.
     Endless,
+}
+
+impl Hold {
+    /// What the end of the taker's connection means, if it ends the lease.
+    #[must_use]
+    pub fn parting(self) -> Option<Parting> {
+        match self {
+            Hold::Connection(parting) | Hold::ConnectionTimed(parting) => Some(parting),
+            Hold::Timed { .. } | Hold::For(_) | Hold::Endless => None,
+        }
+    }
 }
 
 /// What it means when the connection that holds a job ends.

@@ -171,6 +171,7 @@ impl Engine {
             Command::Enqueue(job) => self.handle_enqueue(now, client, *job, answers),
             Command::Run { job, wait_ms } => self.handle_run(now, client, *job, wait_ms, answers),
             Command::Lease(request) => self.handle_lease(now, client, &request, answers),
+            Command::LeaseJob { job, hold } => self.handle_lease_job(now, client, &job, hold, answers),
             Command::Complete { job, by, result } => self.handle_complete(now, client, &job, by, result, answers),
             Command::Fail { job, by, result } => self.handle_fail(now, client, &job, by, &result, answers),
             Command::Release { job, again } => self.handle_release(now, client, &job, again, answers),
@@ -178,7 +179,7 @@ impl Engine {
             Command::Revive { queue, count_max } => self.handle_revive(now, client, &queue, count_max, answers),
             Command::ReviveJob { job } => self.handle_revive_job(now, client, &job, answers),
             Command::Extend { job } => self.handle_extend(now, client, &job, answers),
-            Command::Remove { job } => self.handle_remove(now, client, &job, answers),
+            Command::Remove { job, by } => self.handle_remove(now, client, &job, by, answers),
             Command::Await { job, wait_ms } => self.handle_await(now, client, &job, wait_ms, answers),
             Command::Group(steps) => self.handle_group(now, client, steps, answers),
             Command::Look(look) => self.handle_look(now, client, &look, answers),
@@ -302,10 +303,7 @@ impl Engine {
         if found.finished() {
             return Err(Refusal::Finished);
         }
-        if by == By::Holder && !found.held_by(client) {
-            return Err(Refusal::NotHeld);
-        }
-        Ok(found.number)
+        if found.allows(by, client) { Ok(found.number) } else { Err(Refusal::NotHeld) }
     }
 
     /// The job of that name, if the client holds it.

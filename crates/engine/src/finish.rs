@@ -27,8 +27,16 @@ impl Engine {
         }
     }
 
-    pub(crate) fn handle_remove(&mut self, now: Now, client: ClientId, job: &JobRef, answers: &mut Answers<'_>) {
-        match self.find(job).map(|job| job.number) {
+    pub(crate) fn handle_remove(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        job: &JobRef,
+        by: By,
+        answers: &mut Answers<'_>,
+    ) {
+        let found = self.find(job);
+        match found.and_then(|job| if job.allows(by, client) { Ok(job.number) } else { Err(Refusal::NotHeld) }) {
             Ok(number) => {
                 self.remove(now, number, answers);
                 answers(client, Reply::Done);

@@ -1,6 +1,6 @@
 //! One job: what it says, its rules, and where it stands.
 
-use crate::command::{AttemptRule, DateRank, FailureRule, OwnTime};
+use crate::command::{AttemptRule, By, DateRank, FailureRule, OwnTime};
 use crate::names::{ClientId, JobNumber, LeaseId, Uuid};
 use crate::queue::QueueId;
 use crate::reply::StateView;
@@ -160,6 +160,15 @@ impl Job {
 
     pub(crate) fn held_by(&self, asker: ClientId) -> bool {
         matches!(self.state, State::Held { client, .. } if client == asker)
+    }
+
+    /// Whether this client is among those who may.
+    pub(crate) fn allows(&self, by: By, client: ClientId) -> bool {
+        match by {
+            By::Anyone => true,
+            By::Holder => self.held_by(client),
+            By::HolderOrNobody => self.lease().is_none() || self.held_by(client),
+        }
     }
 
     pub(crate) fn state_view(&self) -> StateView {

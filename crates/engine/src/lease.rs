@@ -40,7 +40,7 @@ impl Engine {
             body_without: request.body_without,
         };
         if let Some(number) = self.choose(now, &want) {
-            return self.lease(now, client, number, &want, answers);
+            return self.lease(now, client, number, (want.hold, want.body_without), answers);
         }
         let until_ms = match request.wait {
             Wait::No | Wait::Millis(0) => return answers(client, Reply::NoJob),
@@ -55,9 +55,7 @@ impl Engine {
         if request.queues.len() > self.limits.queues_named_max {
             return Err(Refusal::TooManyNamed);
         }
-        if matches!(request.hold, Hold::Connection(_)) && self.store.held_count(client) >= self.limits.held_max {
-            return Err(Refusal::TooManyHeld);
-        }
+        self.check_hold(client, request.hold)?;
         if request.creates_queues {
             let is_new = |name: &&&QueueName| !self.store.queues.exists(name);
             let names = each_once(&request.queues);
@@ -70,6 +68,41 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Whether the client may hold one more job, if that is what it wants.
+    fn check_hold(&self, client: ClientId, hold: Hold) -> Result<(), Refusal> {
+        let is_full = self.store.held_count(client) >= self.limits.held_max;
+        if hold.parting().is_some() && is_full { Err(Refusal::TooManyHeld) } else { Ok(()) }
+    }
+
+    pub(crate) fn handle_lease_job(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        job: &JobRef,
+        hold: Hold,
+        answers: &mut Answers<'_>,
+    ) {
+        match self.check_lease_job(client, job, hold) {
+            Ok(number) => {
+                if self.store.job(number).state != State::Ready {
+                    let expires_ms = self.kept_until(now, number);
+                    self.commit(Record::Revived { number, expires_ms });
+                }
+                self.lease(now, client, number, (hold, None), answers);
+            }
+            Err(refusal) => answers(client, Reply::Refused(refusal)),
+        }
+    }
+
+    fn check_lease_job(&self, client: ClientId, job: &JobRef, hold: Hold) -> Result<JobNumber, Refusal> {
+        let job = self.find(job)?;
+        let is_there = matches!(job.state, State::Ready | State::Delayed { .. } | State::Buried { .. });
+        if !is_there || job.attempts_used_up() {
+            return Err(Refusal::WrongState);
+        }
+        self.check_hold(client, hold).map(|()| job.number)
     }
 
     /// The job that is next for who wants this.
@@ -90,16 +123,23 @@ impl Engine {
     }
 
     /// Leases a job that is ready, or refuses if its taker cannot carry its body.
-    fn lease(&mut self, now: Now, client: ClientId, number: JobNumber, want: &LeaseWant, answers: &mut Answers<'_>) {
+    fn lease(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        number: JobNumber,
+        (hold, body_without): (Hold, Option<u8>),
+        answers: &mut Answers<'_>,
+    ) {
         let job = self.store.job(number);
         self.work += job.body.len() as u64 / BODY_BYTES_PER_WORK;
-        if want.body_without.is_some_and(|byte| job.body.contains(&byte)) {
+        if body_without.is_some_and(|byte| job.body.contains(&byte)) {
             return answers(client, Reply::Refused(Refusal::BodyUnfit));
         }
         let (own_time, counts, runs) = (job.own_time, job.counts_attempts(), job.runs());
-        let until_ms = self.lease_until(now, want.hold, own_time);
+        let until_ms = self.lease_until(now, hold, own_time);
         let lease = self.next_lease();
-        if let Hold::Connection(parting) = want.hold {
+        if let Some(parting) = hold.parting() {
             if counts {
                 self.commit(Record::Counted { number });
             }
@@ -130,8 +170,10 @@ impl Engine {
     /// What is left of a held job's time begins anew.
     fn extend(&mut self, now: Now, number: JobNumber) {
         let job = self.store.job(number);
-        if let State::Held { lease, client, parting, .. } = job.state {
-            let until_ms = self.lease_until(now, Hold::Connection(parting), job.own_time);
+        if let State::Held { lease, client, parting, until_ms } = job.state {
+            let is_timed = until_ms != NEVER_MS;
+            let hold = if is_timed { Hold::ConnectionTimed(parting) } else { Hold::Connection(parting) };
+            let until_ms = self.lease_until(now, hold, job.own_time);
             self.store.set_state(number, State::Held { lease, client, until_ms, parting });
         }
     }
@@ -145,7 +187,7 @@ impl Engine {
             Hold::Connection(_) | Hold::Endless => own_ms,
             Hold::For(ms) => Some(own_ms.map_or(ms, |own_ms| own_ms.min(ms))),
             Hold::Timed { honours_unlimited: true } if own_time == OwnTime::Unlimited => None,
-            Hold::Timed { .. } => Some(own_ms.unwrap_or(self.limits.default_lease_ms)),
+            Hold::Timed { .. } | Hold::ConnectionTimed(_) => Some(own_ms.unwrap_or(self.limits.default_lease_ms)),
         };
         let length_ms = length_ms.map(|ms| if broken("engine-lease-too-short") { ms / 2 } else { ms });
         let length_ms = length_ms.filter(|_| !broken("engine-lease-never-ends"));
@@ -176,7 +218,7 @@ impl Engine {
                 let (Some(number), Some(Want::Lease(want))) = (number, self.end_wait(client)) else {
                     unreachable!("who is first in the line of a queue with a ready job gets one");
                 };
-                self.lease(now, client, number, &want, answers);
+                self.lease(now, client, number, (want.hold, want.body_without), answers);
             }
             self.line_up(queue, &mut ahead);
         }

@@ -1,6 +1,6 @@
 //! What a command asks of the log, so that it can be refused before it is decided when the disk is full.
 
-use crate::command::{Command, FailureRule, Hold, JobRef, NewJob, Step, UsedUp};
+use crate::command::{Command, FailureRule, JobRef, NewJob, Step, UsedUp};
 use crate::engine::Engine;
 use crate::record_job::JOB_HEAD_MAX;
 
@@ -32,7 +32,7 @@ impl Command {
             Command::Fail { result, .. } => 2 * SMALL_RECORD + result.len(),
             // How many it finds is for the engine to say.
             Command::Revive { .. } => 0,
-            Command::ReviveJob { .. } => 2 * SMALL_RECORD,
+            Command::ReviveJob { .. } | Command::LeaseJob { .. } => 2 * SMALL_RECORD,
             Command::Release { .. } | Command::Bury { .. } | Command::Extend { .. } | Command::Remove { .. } => {
                 SMALL_RECORD
             }
@@ -88,7 +88,7 @@ impl Engine {
                     return Needs::Room;
                 }
                 // One that ends with its connection is not written, or only counted.
-                if matches!(request.hold, Hold::Connection(_)) { Needs::Nothing } else { Needs::Little }
+                if request.hold.parting().is_some() { Needs::Nothing } else { Needs::Little }
             }
             Command::Complete { job, result, .. } if !result.is_empty() && self.keeps_result(job) => Needs::Room,
             Command::Fail { job, result, .. } => {
@@ -98,6 +98,7 @@ impl Engine {
             }
             Command::Release { again: Some(_), .. }
             | Command::Bury { .. }
+            | Command::LeaseJob { .. }
             | Command::Revive { .. }
             | Command::ReviveJob { .. } => Needs::Little,
             Command::Complete { .. }
@@ -194,7 +195,7 @@ mod tests {
         check_bound(&lease(vec![name(0)], false));
         check_bound(&Command::Complete { job: job.clone(), by: By::Anyone, result: vec![0; 5_000].into() });
         check_bound(&Command::Fail { job: job.clone(), by: By::Anyone, result: vec![0; 100].into() });
-        check_bound(&Command::Remove { job });
+        check_bound(&Command::Remove { job, by: By::Anyone });
     }
 
     #[test]
@@ -224,7 +225,7 @@ mod tests {
             (complete(&kept, b""), Needs::Nothing),
             (complete(&forgotten, b"r"), Needs::Nothing),
             (fail, Needs::Little),
-            (Command::Remove { job: kept }, Needs::Nothing),
+            (Command::Remove { job: kept, by: By::Anyone }, Needs::Nothing),
         ] {
             assert_eq!(engine.needs(&command), needs, "{command:?}");
         }
@@ -262,7 +263,7 @@ mod tests {
             (Command::Bury { job: job.clone(), urgency: 0 }, 64),
             (Command::ReviveJob { job: job.clone() }, 128),
             (Command::Extend { job: job.clone() }, 64),
-            (Command::Remove { job: job.clone() }, 64),
+            (Command::Remove { job: job.clone(), by: By::Anyone }, 64),
             (Command::Await { job, wait_ms: 1 }, 0),
         ] {
             assert_eq!(command.record_bytes_max(), bytes, "{command:?}");

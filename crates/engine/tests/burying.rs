@@ -1,10 +1,10 @@
-//! Jobs that are put aside, let back in, put back for later, or kept for longer.
+//! Jobs that are put aside, let back in, put back for later, kept for longer, or taken by name.
 
 mod support;
 
 use jobyard_engine::{
-    Again, ClientId, Command, DateRank, Engine, Hold, JobRef, Limits, Look, NewJob, OwnTime, Parting, Reply, Start,
-    StateView, Which,
+    Again, By, ClientId, Command, DateRank, Engine, Hold, JobRef, Limits, Look, NewJob, OwnTime, Parting, Refusal,
+    Reply, Start, StateView, Which,
 };
 use support::{CLIENT, World, name, plain};
 
@@ -149,7 +149,7 @@ fn a_lease_that_is_extended_begins_anew_and_nothing_is_written() {
     assert_eq!((until_ms(&world), world.appended), (Some(world.now.engine_ms + 1_000), 0));
     let mut refused = 0;
     world.engine.handle(world.now, ClientId(2), Command::Extend { job: JobRef::Number(1) }, &mut |_, reply| {
-        assert_eq!(reply, Reply::Refused(jobyard_engine::Refusal::NotHeld));
+        assert_eq!(reply, Reply::Refused(Refusal::NotHeld));
         refused += 1;
     });
     assert_eq!(refused, 1);
@@ -168,4 +168,44 @@ fn a_delay_begins_when_nothing_blocks_the_job_any_more() {
     assert_eq!(listed(&mut world, Which::Due), [2]);
     assert_eq!(world.engine.next_deadline().engine_ms, Some(world.now.engine_ms + 500));
     world.restart();
+}
+
+#[test]
+fn a_job_is_taken_by_name_wherever_it_is_and_is_ready_when_that_is_over() {
+    let mut world = held(1);
+    bury(&mut world, 1, 0);
+    world.enqueue(NewJob { start: Start::After(60_000), ..plain("q") });
+    world.enqueue(plain("q"));
+    for number in [1, 2, 3] {
+        world.command(Command::LeaseJob { job: JobRef::Number(number), hold: Hold::ConnectionTimed(Parting::Release) });
+    }
+    let until_ms =
+        |world: &World| world.engine.snapshot().jobs.iter().map(|job| job.lease_until_ms).collect::<Vec<_>>();
+    let in_ms = |ms: u64| Some(world.now.engine_ms + ms);
+    assert_eq!(until_ms(&world), [in_ms(1_000), in_ms(60_000), in_ms(60_000)], "its own time, or the default");
+    let mut refused = Vec::new();
+    let again = Command::LeaseJob { job: JobRef::Number(1), hold: HELD };
+    world.engine.handle(world.now, CLIENT, again, &mut |_, reply| refused.push(format!("{reply:?}")));
+    assert_eq!(refused, ["Refused(WrongState)"]);
+    world.engine.disconnect(world.now, CLIENT, &mut |_, reply| panic!("{reply:?}"));
+    assert_eq!(listed(&mut world, Which::Ready), [1, 2, 3]);
+    world.restart();
+}
+
+#[test]
+fn what_someone_else_has_can_be_removed_by_anyone_or_by_nobody_else_as_is_said() {
+    for (by, refused) in [(By::Anyone, false), (By::HolderOrNobody, true), (By::Holder, true)] {
+        for (client, refused) in [(CLIENT, false), (ClientId(2), refused)] {
+            let mut world = held(1);
+            let remove = Command::Remove { job: JobRef::Number(1), by };
+            world.engine.handle(world.now, client, remove, &mut |_, reply| {
+                let expected = if refused { Reply::Refused(Refusal::NotHeld) } else { Reply::Done };
+                assert_eq!(reply, expected, "{by:?} {client:?}");
+            });
+            assert_eq!(world.exists(1), refused, "{by:?} {client:?}");
+        }
+    }
+    let mut world = World::new();
+    world.enqueue(plain("q"));
+    world.command(Command::Remove { job: JobRef::Number(1), by: By::HolderOrNobody });
 }

@@ -1,8 +1,8 @@
 //! What the engine counts of itself: how much it has done, and what memory it takes.
 
 use jobyard_engine::{
-    Choice, ClientId, Command, Engine, Hold, JobRef, LeaseRequest, Limits, Look, NewJob, Now, QueueName, QueueOrder,
-    Reply, Wait,
+    By, Choice, ClientId, Command, Engine, Hold, JobRef, LeaseRequest, Limits, Look, NewJob, Now, QueueName,
+    QueueOrder, Reply, Wait,
 };
 
 fn engine() -> Engine {
@@ -72,7 +72,7 @@ fn memory_grows_by_what_is_put_and_a_burst_of_records_keeps_little() {
     work_of(&mut engine, put("q", BODY));
     let grown = engine.memory_bytes() - before;
     assert!((BODY..BODY + (1 << 20) + 1_000).contains(&grown), "{grown}");
-    work_of(&mut engine, Command::Remove { job: JobRef::Number(2) });
+    work_of(&mut engine, Command::Remove { job: JobRef::Number(2), by: By::Anyone });
     let left = engine.memory_bytes() - before;
     assert!(left <= (1 << 20) + 1_000, "{left}");
     assert!(left > 1 << 19, "it keeps some, for the next batch: {left}");

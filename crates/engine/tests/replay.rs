@@ -1,6 +1,6 @@
 //! What is read back from a log may be anything: it is refused, never a panic, and never believed.
 
-use jobyard_engine::{Command, Damaged, Engine, History, Limits, NewJob, Now, QueueName};
+use jobyard_engine::{By, Command, Damaged, Engine, History, Limits, NewJob, Now, QueueName};
 use proptest::prelude::*;
 
 const NOW: Now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
@@ -22,7 +22,7 @@ fn a_record_about_a_job_that_is_not_there_is_damage() {
     writer.handle(NOW, jobyard_engine::ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});
     let put = writer.records().to_vec();
     writer.clear_records();
-    let remove = Command::Remove { job: jobyard_engine::JobRef::Number(1) };
+    let remove = Command::Remove { job: jobyard_engine::JobRef::Number(1), by: By::Anyone };
     writer.handle(NOW, jobyard_engine::ClientId(1), remove, &mut |_, _| {});
     let removed = writer.records().to_vec();
 

@@ -31,7 +31,7 @@ fn what_is_written_anew_is_cut_to_what_fits() {
     assert_eq!(compact_within(&mut world, usize::MAX, 1), (job_bytes, false), "one that fits nowhere is written");
     assert_eq!(compact_within(&mut world, job_bytes, usize::MAX), (job_bytes, false), "as much as was asked for");
     let job = jobyard_engine::JobRef::Number(6);
-    world.engine.handle(world.now, support::CLIENT, Command::Remove { job }, &mut |_, _| {});
+    world.engine.handle(world.now, support::CLIENT, Command::Remove { job, by: By::Anyone }, &mut |_, _| {});
     let decided = world.engine.records().len();
     // What is gone takes no room, however little there is; with it goes what was decided before.
     let (written, is_done) = compact_within(&mut world, usize::MAX, decided);

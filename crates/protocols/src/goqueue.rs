@@ -1,7 +1,7 @@
 //! The protocol of the Go Job Queue: words that end in NUL, little-endian integers, lengths before data.
 
 use jobyard_engine::{
-    Choice, Command, Hold, JobNumber, JobRef, JobView, LeaseRequest, Limits, NewJob, OwnTime, QueueName, Refusal,
+    By, Choice, Command, Hold, JobNumber, JobRef, JobView, LeaseRequest, Limits, NewJob, OwnTime, QueueName, Refusal,
     Reply, Wait,
 };
 use memchr::memchr;
@@ -154,7 +154,7 @@ impl Goqueue {
         let number = JobNumber::from_le_bytes(*id);
         self.finish(input, start + ID_BYTES);
         self.asked = Asked::Delete(number);
-        Next::Command(Command::Remove { job: JobRef::Number(number) })
+        Next::Command(Command::Remove { job: JobRef::Number(number), by: By::Anyone })
     }
 
     /// `RESERVE\0<queue>\0<timeout>`

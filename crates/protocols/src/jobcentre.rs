@@ -6,7 +6,7 @@
 use std::io::Write as _;
 
 use jobyard_engine::{
-    Choice, Command, Hold, JobNumber, JobRef, JobView, LeaseRequest, Limits, NewJob, Parting, QueueName, Refusal,
+    By, Choice, Command, Hold, JobNumber, JobRef, JobView, LeaseRequest, Limits, NewJob, Parting, QueueName, Refusal,
     Reply, Wait,
 };
 
@@ -112,7 +112,7 @@ fn read_request(line: &[u8], limits: &Limits) -> Result<Request, String> {
     match request.as_ref() {
         "put" => put(&fields, limits).map(Request::Command),
         "get" => get(&fields, limits).map(Request::Command),
-        "delete" => Ok(on_job(&fields, |job| Command::Remove { job })?),
+        "delete" => Ok(on_job(&fields, |job| Command::Remove { job, by: By::Anyone })?),
         "abort" => Ok(on_job(&fields, |job| Command::Release { job, again: None })?),
         _ => Err("Unrecognised request type.".to_owned()),
     }
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn delete_and_abort_take_any_integer() {
         let id = |line| match command(line) {
-            Command::Remove { job: JobRef::Number(number) } => ("remove", number),
+            Command::Remove { job: JobRef::Number(number), by: By::Anyone } => ("remove", number),
             Command::Release { job: JobRef::Number(number), again: None } => ("release", number),
             other => panic!("{other:?}"),
         };

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use jobyard_engine::{
-    Choice, Command, DateRank, Hold, JobRef, LeaseRequest, Look, NewJob, Now, Parting, QueueName, Reply, Start, Wait,
-    Which,
+    By, Choice, Command, DateRank, Hold, JobRef, LeaseRequest, Look, NewJob, Now, Parting, QueueName, Reply, Start,
+    Wait, Which,
 };
 use jobyard_protocols::{Codec, Context, Farewell, Input, Line, Next};
 
@@ -137,7 +137,7 @@ fn command(words: &[&str]) -> Command {
         ["lease", queue, ms] => lease(queue, Hold::For(ms.parse().unwrap()), Wait::No),
         ["await-lease", queue, ms] => lease(queue, Hold::For(ms.parse().unwrap()), Wait::Forever),
         ["wait", queue, ms] => lease(queue, held, Wait::Millis(ms.parse().unwrap())),
-        ["rm", job] => Command::Remove { job: number(job) },
+        ["rm", job] => Command::Remove { job: number(job), by: By::Anyone },
         ["len", queue] => Command::Look(Look::Queue(QueueName::new(queue.as_bytes()))),
         ["jobs", queue] => {
             let (queue, which) = (QueueName::new(queue.as_bytes()), Which::Ready);

@@ -277,7 +277,7 @@ fn history(seed: u64) -> (Engine, Vec<u8>) {
             })),
             6 => Command::Complete { job: some, by: By::Anyone, result },
             7 => Command::Fail { job: some, by: By::Anyone, result },
-            8 => Command::Remove { job: some },
+            8 => Command::Remove { job: some, by: By::Anyone },
             _ if roll(2) == 0 => {
                 engine.disconnect(now, client, &mut |_, _| {});
                 continue;
@@ -334,7 +334,12 @@ fn of_two_jobs_with_one_uuid_the_older_goes() {
         writer.handle(NOW, ClientId(1), Command::Enqueue(Box::new(job())), &mut |_, _| {});
         bytes.extend_from_slice(writer.records());
         let number = writer.store.next_number - 1;
-        writer.handle(NOW, ClientId(1), Command::Remove { job: JobRef::Number(number) }, &mut |_, _| {});
+        writer.handle(
+            NOW,
+            ClientId(1),
+            Command::Remove { job: JobRef::Number(number), by: By::Anyone },
+            &mut |_, _| {},
+        );
         writer.clear_records();
     }
     assert_eq!(engine(1).replay(&bytes, History::Whole), Err(Damaged));

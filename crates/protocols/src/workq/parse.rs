@@ -167,7 +167,7 @@ fn delete(words: &Words<'_>) -> Result<Parsed, Fault> {
     let [id] = words.exactly()?;
     words.flags_at_most(0)?;
     let job = JobRef::Uuid(values::id(id)?);
-    Ok(Parsed::Command(Command::Remove { job }))
+    Ok(Parsed::Command(Command::Remove { job, by: By::Anyone }))
 }
 
 /// `inspect <object> …`

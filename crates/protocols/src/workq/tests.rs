@@ -182,7 +182,7 @@ fn results_are_given_and_asked_for_by_anyone() {
     let result = asked(&format!("result {ID} 60000\r\n"));
     assert!(matches!(&result, Command::Await { job, wait_ms: 60_000 } if *job == by_id), "{result:?}");
     let delete = asked(&format!("delete {ID}\r\n"));
-    assert!(matches!(&delete, Command::Remove { job } if *job == by_id), "{delete:?}");
+    assert!(matches!(&delete, Command::Remove { job, by: By::Anyone } if *job == by_id), "{delete:?}");
 }
 
 #[test]

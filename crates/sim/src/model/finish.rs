@@ -43,9 +43,10 @@ impl Model {
         }
     }
 
-    pub(super) fn remove(&mut self, now: Now, client: ClientId, name: &JobRef, answers: &mut Answers<'_>) {
+    pub(super) fn remove(&mut self, now: Now, client: ClientId, name: &JobRef, by: By, answers: &mut Answers<'_>) {
         match self.find(name) {
             Err(refusal) => answers(client, Reply::Refused(refusal)),
+            Ok(number) if !self.may(client, number, by) => answers(client, Reply::Refused(Refusal::NotHeld)),
             Ok(number) => {
                 self.removed(now, number, Why::Removed, answers);
                 answers(client, Reply::Done);
@@ -58,10 +59,16 @@ impl Model {
         if job.is_finished() {
             return Err(Refusal::Finished);
         }
-        if by == By::Holder && !job.is_held_by(client) {
-            return Err(Refusal::NotHeld);
+        if self.may(client, job.number, by) { Ok(job.number) } else { Err(Refusal::NotHeld) }
+    }
+
+    fn may(&self, client: ClientId, number: JobNumber, by: By) -> bool {
+        let job = self.job(number);
+        match by {
+            By::Anyone => true,
+            By::Holder => job.is_held_by(client),
+            By::HolderOrNobody => job.is_held_by(client) || job.lease().is_none(),
         }
-        Ok(job.number)
     }
 
     pub(super) fn completed(&mut self, now: Now, number: JobNumber, result: &[u8], answers: &mut Answers<'_>) {

@@ -35,10 +35,7 @@ impl Model {
         if request.queues.len() > self.limits.queues_named_max {
             return Err(Refusal::TooManyNamed);
         }
-        let held = self.jobs.iter().filter(|job| job.is_held_by(client)).count();
-        if matches!(request.hold, Hold::Connection(_)) && held >= self.limits.held_max {
-            return Err(Refusal::TooManyHeld);
-        }
+        self.check_hold(client, request.hold)?;
         let new: Vec<_> = named.iter().filter(|queue| !self.queues.contains(queue)).collect();
         let is_long = |queue: &&QueueName| queue.as_bytes().len() > self.limits.queue_name_bytes_max;
         if request.creates_queues && new.iter().copied().any(|queue| is_long(&queue)) {
@@ -49,6 +46,42 @@ impl Model {
             return Err(Refusal::TooManyQueues);
         }
         Ok(())
+    }
+
+    fn check_hold(&self, client: ClientId, hold: Hold) -> Result<(), Refusal> {
+        let held = self.jobs.iter().filter(|job| job.is_held_by(client)).count();
+        let ends_with_connection = matches!(hold, Hold::Connection(_) | Hold::ConnectionTimed(_));
+        if ends_with_connection && held >= self.limits.held_max { Err(Refusal::TooManyHeld) } else { Ok(()) }
+    }
+
+    pub(super) fn lease_job(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        name: &JobRef,
+        hold: Hold,
+        answers: &mut Answers<'_>,
+    ) {
+        let number = match self.find(name) {
+            Err(refusal) => return answers(client, Reply::Refused(refusal)),
+            Ok(number) => number,
+        };
+        let job = self.job(number);
+        let is_there = matches!(job.state, State::Ready | State::Delayed { .. } | State::Buried { .. });
+        if !is_there || job.attempts_reached() {
+            return answers(client, Reply::Refused(Refusal::WrongState));
+        }
+        if let Err(refusal) = self.check_hold(client, hold) {
+            return answers(client, Reply::Refused(refusal));
+        }
+        let job = self.job_mut(number);
+        job.begin_lifetime_before_date(now);
+        job.state = State::Ready;
+        self.note(Why::Revived);
+        self.take(now, client, number, hold);
+        let job = self.job(number);
+        let lease = job.lease().expect("it was just leased").id;
+        answers(client, Reply::Leased { job: job.view(), lease });
     }
 
     /// Answers the request if one of its queues has a ready job.
@@ -89,7 +122,7 @@ impl Model {
         let length_ms = lease_length_ms(self.job(number).own_time, hold, self.limits.default_lease_ms);
         let until_ms = now.engine_ms.saturating_add(length_ms.unwrap_or(NEVER_MS));
         let holder = match hold {
-            Hold::Connection(parting) => Some((client, parting)),
+            Hold::Connection(parting) | Hold::ConnectionTimed(parting) => Some((client, parting)),
             Hold::Timed { .. } | Hold::For(_) | Hold::Endless => None,
         };
         let job = self.job_mut(number);
@@ -153,13 +186,16 @@ impl Model {
         match self.find_held(client, name) {
             Err(refusal) => answers(client, Reply::Refused(refusal)),
             Ok(number) => {
-                if let (OwnTime::Millis(own_ms), State::Leased(lease)) =
-                    (self.job(number).own_time, &mut self.job_mut(number).state)
-                {
-                    let until_ms = now.engine_ms.saturating_add(own_ms);
-                    lease.until_ms = until_ms;
-                    self.run_is_leased(number, until_ms);
-                }
+                let lease = self.job(number).lease().expect("it is held");
+                let length_ms = match self.job(number).own_time {
+                    OwnTime::Millis(own_ms) => own_ms,
+                    // One that has an end without such a rule has the default.
+                    _ if lease.until_ms == NEVER_MS => NEVER_MS,
+                    _ => self.limits.default_lease_ms,
+                };
+                let until_ms = now.engine_ms.saturating_add(length_ms);
+                self.job_mut(number).state = State::Leased(Lease { until_ms, ..lease });
+                self.run_is_leased(number, until_ms);
                 answers(client, Reply::Done);
             }
         }
@@ -249,7 +285,7 @@ fn lease_length_ms(own_time: OwnTime, hold: Hold, default_ms: u64) -> Option<u64
         (OwnTime::Millis(own_ms), _) => Some(own_ms),
         (_, Hold::For(asked_ms)) => Some(asked_ms),
         (OwnTime::Unlimited, Hold::Timed { honours_unlimited: true }) => None,
-        (_, Hold::Timed { .. }) => Some(default_ms),
+        (_, Hold::Timed { .. } | Hold::ConnectionTimed(_)) => Some(default_ms),
         (_, Hold::Endless | Hold::Connection(_)) => None,
     }
 }

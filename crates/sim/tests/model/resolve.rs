@@ -34,7 +34,8 @@ impl Moment<'_> {
             }
             Ask::ReviveJob(target) => Command::ReviveJob { job: self.job_ref(target) },
             Ask::Extend(target) => Command::Extend { job: self.job_ref(target) },
-            Ask::Remove(target) => Command::Remove { job: self.job_ref(target) },
+            Ask::Remove { target, by } => Command::Remove { job: self.job_ref(target), by: *by },
+            Ask::LeaseJob { target, hold } => Command::LeaseJob { job: self.job_ref(target), hold: *hold },
             Ask::Await { target, wait_ms } => Command::Await { job: self.job_ref(target), wait_ms: *wait_ms },
             Ask::Group(steps) => Command::Group(steps.iter().map(|step| self.group_step(step)).collect()),
             Ask::Look(look) => Command::Look(self.look(look)),

@@ -54,6 +54,7 @@ pub enum Ask {
     Enqueue(Draft),
     Run { draft: Draft, wait_ms: u64 },
     Lease(LeaseRequest),
+    LeaseJob { target: Target, hold: Hold },
     Complete { target: Target, by: By, result: u8 },
     Fail { target: Target, by: By, result: u8 },
     Release { target: Target, again: Option<Again> },
@@ -61,7 +62,7 @@ pub enum Ask {
     Revive { queue: usize, count_max: usize },
     ReviveJob(Target),
     Extend(Target),
-    Remove(Target),
+    Remove { target: Target, by: By },
     Await { target: Target, wait_ms: u64 },
     Group(Vec<GroupStep>),
     Look(LookAt),
@@ -184,7 +185,7 @@ fn jump() -> impl Strategy<Value = Jump> {
 }
 
 fn ask() -> impl Strategy<Value = Ask> {
-    let by = || prop_oneof![Just(By::Anyone), Just(By::Holder)];
+    let by = || prop_oneof![2 => Just(By::Anyone), 2 => Just(By::Holder), 1 => Just(By::HolderOrNobody)];
     prop_oneof![
         20 => draft().prop_map(Ask::Enqueue),
         10 => (draft(), wait_ms()).prop_map(|(draft, wait_ms)| Ask::Run { draft, wait_ms }),
@@ -199,7 +200,9 @@ fn ask() -> impl Strategy<Value = Ask> {
         3 => target().prop_map(Ask::ReviveJob),
         3 => buried().prop_map(Ask::ReviveJob),
         3 => prop_oneof![3 => held().boxed(), 1 => target().boxed()].prop_map(Ask::Extend),
-        4 => target().prop_map(Ask::Remove),
+        4 => (target(), prop_oneof![3 => Just(By::Anyone).boxed(), 1 => by().boxed()])
+            .prop_map(|(target, by)| Ask::Remove { target, by }),
+        4 => (prop_oneof![target().boxed(), buried().boxed()], hold()).prop_map(|(target, hold)| Ask::LeaseJob { target, hold }),
         6 => (target(), wait_ms()).prop_map(|(target, wait_ms)| Ask::Await { target, wait_ms }),
         8 => vec(group_step(), 0..=5).prop_map(Ask::Group),
         5 => vec(held().prop_map(GroupStep::Complete), 1..=2).prop_map(Ask::Group),
@@ -300,18 +303,22 @@ fn failure_rule() -> impl Strategy<Value = FailureRule> {
     )
 }
 
-fn lease_request() -> impl Strategy<Value = LeaseRequest> {
-    let choice = prop_oneof![Just(Choice::Best), Just(Choice::InOrder), Just(Choice::Random)];
-    let parting = prop_oneof![Just(Parting::Release), Just(Parting::Fail)];
-    let hold = prop_oneof![
-        5 => parting.prop_map(Hold::Connection),
+fn hold() -> impl Strategy<Value = Hold> {
+    let parting = || prop_oneof![Just(Parting::Release), Just(Parting::Fail)];
+    prop_oneof![
+        5 => parting().prop_map(Hold::Connection),
+        2 => parting().prop_map(Hold::ConnectionTimed),
         3 => any::<bool>().prop_map(|honours_unlimited| Hold::Timed { honours_unlimited }),
         2 => prop_oneof![8 => 1..60_u64, 1 => Just(0_u64), 1 => Just(u64::MAX)].prop_map(Hold::For),
         1 => Just(Hold::Endless),
-    ];
+    ]
+}
+
+fn lease_request() -> impl Strategy<Value = LeaseRequest> {
+    let choice = prop_oneof![Just(Choice::Best), Just(Choice::InOrder), Just(Choice::Random)];
     let wait = prop_oneof![3 => Just(Wait::No), 4 => wait_ms().prop_map(Wait::Millis), 1 => Just(Wait::Forever)];
     let queues = prop_oneof![20 => vec(queue(), 1..=4), 1 => vec(queue(), 0..=6)];
-    (queues, choice, hold, wait, any::<bool>(), option::weighted(0.15, Just(b'\n'))).prop_map(
+    (queues, choice, hold(), wait, any::<bool>(), option::weighted(0.15, Just(b'\n'))).prop_map(
         |(queues, choice, hold, wait, creates_queues, body_without)| LeaseRequest {
             queues,
             choice,

@@ -79,7 +79,7 @@ fn stage(job: &JobSnapshot) -> Stage {
 /// are told apart that are asked for it.
 fn call(called: &'static str, why: Why) -> &'static str {
     match (why, called) {
-        (Why::Taken, "Lease") | (Why::Unblocked, "Complete" | "Group" | "Remove") => called,
+        (Why::Taken, "Lease" | "LeaseJob") | (Why::Unblocked, "Complete" | "Group" | "Remove") => called,
         (Why::Taken, _) => "whatever serves those who wait",
         (Why::Unblocked | Why::BlockerUsedUp | Why::Forsaken, _) => "whatever",
         _ => called,
@@ -102,6 +102,10 @@ const TRANSITIONS: &[Row] = &[
     ("Group", Why::Completed, Stage::Held, &[Stage::None, Stage::Done]),
     ("Group", Why::Unblocked, Stage::Blocked, &[Stage::Dated, Stage::Resting, Stage::Ready]),
     ("Lease", Why::Taken, Stage::Ready, &[Stage::Leased, Stage::Held]),
+    ("LeaseJob", Why::Revived, Stage::Dated, &[Stage::Ready]),
+    ("LeaseJob", Why::Revived, Stage::Resting, &[Stage::Ready]),
+    ("LeaseJob", Why::Revived, Stage::Buried, &[Stage::Ready]),
+    ("LeaseJob", Why::Taken, Stage::Ready, &[Stage::Leased, Stage::Held]),
     ("whatever serves those who wait", Why::Taken, Stage::Ready, &[Stage::Leased, Stage::Held]),
     ("Complete", Why::Completed, Stage::Blocked, &[Stage::None, Stage::Done]),
     ("Complete", Why::Completed, Stage::Dated, &[Stage::None, Stage::Done]),
