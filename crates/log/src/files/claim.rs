@@ -14,8 +14,12 @@ use super::{FileLog, Held, Segment, volume};
 use crate::broken;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::frame::{self, Header};
+use crate::frame::{self, Header, NUMBER_MAX};
 use crate::log::Claim;
+
+/// No log has counted so far, not even one that was salvaged: there must be room to count on, or what is written now could not be read
+/// again.
+const COUNTED_MAX: u64 = NUMBER_MAX / 4 * 3;
 
 impl<D: Disk> FileLog<D> {
     pub(super) fn take_over(&mut self, seen_epoch: u64) -> Result<Claim, LogError> {
@@ -85,6 +89,10 @@ impl<D: Disk> FileLog<D> {
     fn hold(&mut self, found: Manifest, seen_epoch: u64, mut notices: Vec<String>) -> Result<Claim, LogError> {
         let mut segments = self.segments_before_newest(&found)?;
         let (header, end) = self.find_end(&found, CURRENT)?;
+        let counted = found.newest.max(found.epoch).max(end.last.epoch).max(end.last.position);
+        if counted >= COUNTED_MAX {
+            return Err(LogError::Manifest { why: "it says what cannot be".into() });
+        }
         // Up to here nothing was touched, so that whoever is refused finds all as it was. What is half made goes before
         // anything needs its room.
         self.remove_half_made()?;
