@@ -181,6 +181,15 @@ impl Store {
         if allows(job, &record) {
             return Some(record);
         }
+        if let buried @ State::Buried { .. } = job.state {
+            // That it was revived is lost, if this can befall it then.
+            self.set_state(number, State::Ready);
+            if allows(self.job(number), &record) {
+                return Some(record);
+            }
+            self.set_state(number, buried);
+            return None;
+        }
         if job.state != State::Blocked {
             return None;
         }

@@ -1,5 +1,6 @@
 //! The one door to durable state: what each record does. Recovery and live requests both pass here.
 
+use crate::admit::COUNT_MAX;
 use crate::broken;
 use crate::bytes::bytes_len;
 use crate::command::{DateRank, UsedUp};
@@ -162,7 +163,10 @@ impl Store {
 
     /// A job was buried with this order.
     fn raise_burial(&mut self, order: u64) {
-        self.next_burial = self.next_burial.max(order.saturating_add(1));
+        // Nobody has counted so far.
+        if order < COUNT_MAX {
+            self.next_burial = self.next_burial.max(order + 1);
+        }
     }
 
     fn apply_released(&mut self, number: JobNumber, urgency: i128, delay: Option<Delay>) {

@@ -146,8 +146,8 @@ impl Engine {
         let delay_ms = rare.map_or(0, |rare| rare.delay_ms);
         self.commit(Record::Unblocked { number, place, delayed: begun.delayed, expires_ms });
         if delay_ms > 0 {
-            let Delay { until_ms, shown_wall_ms, .. } = Delay::from_now(now, delay_ms);
-            self.commit(Record::Rested { number, until_ms, shown_wall_ms });
+            let (urgency, delay) = (self.store.job(number).urgency, Some(Delay::from_now(now, delay_ms)));
+            self.commit(Record::Released { number, urgency, delay });
         }
     }
 

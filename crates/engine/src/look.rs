@@ -19,6 +19,8 @@ impl Engine {
                 },
             ),
             Look::Jobs { queue, which, offset, count_max } => {
+                // The others pass over them by their counts.
+                self.work += if *which == Which::Due { *offset as u64 } else { 0 };
                 self.look_at_jobs(now, client, queue, (*which, *offset, *count_max), answers);
             }
             Look::Queue(name) => answers(

@@ -2,6 +2,7 @@
 
 use crate::command::{Command, FailureRule, JobRef, NewJob, Step, UsedUp};
 use crate::engine::Engine;
+use crate::job::State;
 use crate::record_job::JOB_HEAD_MAX;
 
 /// What a command needs of the log.
@@ -33,11 +34,11 @@ impl Command {
             // How many it finds is for the engine to say.
             Command::Revive { .. } => 0,
             Command::ReviveJob { .. } | Command::LeaseJob { .. } => 2 * SMALL_RECORD,
-            Command::Release { .. } | Command::Bury { .. } | Command::Extend { .. } | Command::Remove { .. } => {
-                SMALL_RECORD
-            }
+            // Who runs the job may be gone.
+            Command::Release { .. } | Command::Bury { .. } => 2 * SMALL_RECORD,
+            Command::Remove { .. } => SMALL_RECORD,
             Command::Group(steps) => steps.iter().map(step_bytes_max).sum(),
-            Command::Await { .. } | Command::Look(_) => 0,
+            Command::Extend { .. } | Command::Await { .. } | Command::Look(_) => 0,
         }
     }
 }
@@ -66,7 +67,7 @@ fn new_job_bytes_max(job: &NewJob) -> usize {
 
 impl Engine {
     /// At most so many bytes does this command add to [`Engine::records`] for itself and what it brings along. What it sets
-    /// off beside that is not counted: jobs that it unblocks or takes along, the queue to which a job of old moves.
+    /// off beside that is not counted: jobs that it unblocks, takes along or uses up, the queues to which jobs of old move.
     #[must_use]
     pub fn record_bytes_max(&self, command: &Command) -> usize {
         match command {
@@ -96,9 +97,12 @@ impl Engine {
                     self.find(job).is_ok_and(|job| job.failure_rule().is_some_and(|rule| rule.used_up == UsedUp::Keep));
                 if !result.is_empty() && keeps && self.keeps_result(job) { Needs::Room } else { Needs::Little }
             }
+            Command::LeaseJob { job, hold } => {
+                let is_ready = self.find(job).is_ok_and(|job| job.state == State::Ready);
+                if hold.parting().is_some() && is_ready { Needs::Nothing } else { Needs::Little }
+            }
             Command::Release { again: Some(_), .. }
             | Command::Bury { .. }
-            | Command::LeaseJob { .. }
             | Command::Revive { .. }
             | Command::ReviveJob { .. } => Needs::Little,
             Command::Complete { .. }
@@ -214,6 +218,8 @@ mod tests {
             (Command::Group(vec![Step::Complete(kept.clone())]), Needs::Nothing),
             (Command::Release { job: kept.clone(), again: None }, Needs::Nothing),
             (Command::Release { job: kept.clone(), again: Some(Again { urgency: 1, delay_ms: 1 }) }, Needs::Little),
+            (Command::LeaseJob { job: kept.clone(), hold: Hold::Connection(crate::Parting::Release) }, Needs::Nothing),
+            (Command::LeaseJob { job: kept.clone(), hold: Hold::Endless }, Needs::Little),
             (Command::Bury { job: kept.clone(), urgency: 1 }, Needs::Little),
             (Command::Revive { queue: name(0), count_max: 1 }, Needs::Little),
             (Command::ReviveJob { job: kept.clone() }, Needs::Little),
@@ -259,10 +265,10 @@ mod tests {
             (lease(vec![name(1), name(3)], false), 64),
             (Command::Complete { job: job.clone(), by: By::Anyone, result: vec![0; 10].into() }, 74),
             (Command::Fail { job: job.clone(), by: By::Anyone, result: vec![0; 10].into() }, 138),
-            (Command::Release { job: job.clone(), again: None }, 64),
-            (Command::Bury { job: job.clone(), urgency: 0 }, 64),
+            (Command::Release { job: job.clone(), again: None }, 128),
+            (Command::Bury { job: job.clone(), urgency: 0 }, 128),
             (Command::ReviveJob { job: job.clone() }, 128),
-            (Command::Extend { job: job.clone() }, 64),
+            (Command::Extend { job: job.clone() }, 0),
             (Command::Remove { job: job.clone(), by: By::Anyone }, 64),
             (Command::Await { job, wait_ms: 1 }, 0),
         ] {

@@ -303,11 +303,17 @@ mod tests {
         for number in 0..1_000 {
             let key = OrderKey { calm: 0, rank: Rank::Usual, place: number, number };
             queues.get_mut(short).ready.insert(key);
-            queues.get_mut(short).delayed.insert(DueKey { calm: 0, wall_ms: 0, place: number, number });
+            let queue = queues.get_mut(short);
+            queue.delayed.insert(DueKey { calm: 0, wall_ms: 0, place: number, number });
+            queue.due.insert((0, number));
+            queue.dated.insert((0, number));
+            queue.buried.insert((0, number));
         }
         queues.recount(short, before_bytes);
-        let lists: usize =
-            [queues.get(short).ready.memory_bytes(), queues.get(short).delayed.memory_bytes()].iter().sum();
+        let queue = queues.get(short);
+        let by_number = [queue.due.memory_bytes(), queue.dated.memory_bytes(), queue.buried.memory_bytes()];
+        assert!(by_number.iter().all(|&bytes| bytes > 16_000), "{by_number:?}");
+        let lists = queue.ready.memory_bytes() + queue.delayed.memory_bytes() + by_number.iter().sum::<usize>();
         assert!(lists > 1_000 * (size_of::<OrderKey>() + size_of::<DueKey>()), "{lists}");
         assert_eq!(queues.memory_bytes(), 2 * alone + 10 + lists - before_bytes);
         queues.forget_unused(long);

@@ -41,7 +41,7 @@ pub(crate) enum Record<'a> {
     BackedOff { number: JobNumber, until_ms: u64, due_wall_ms: i64, expires_ms: Option<u64> },
     /// Its holder vanished: the job rests, then is ready in its old place.
     Rested { number: JobNumber, until_ms: u64, shown_wall_ms: i64 },
-    /// Its holder put it back: ready, or delayed.
+    /// Its holder put it back, or nothing blocks it any more and its delay begins: ready, or delayed.
     Released { number: JobNumber, urgency: i128, delay: Option<Delay> },
     /// Its holder put it aside.
     Buried { number: JobNumber, urgency: i128, order: u64 },
@@ -106,7 +106,9 @@ impl<'a> Record<'a> {
     /// Of what befalls a job that is there.
     fn encode_change(&self, out: &mut Vec<u8>) {
         match self {
-            Record::QueueCreated { .. } | Record::Enqueued(_) | Record::Kept(_) | Record::Counters { .. } => {}
+            Record::QueueCreated { .. } | Record::Enqueued(_) | Record::Kept(_) | Record::Counters { .. } => {
+                unreachable!("it befalls no job: {self:?}")
+            }
             Record::Leased { number, lease, until_ms } => {
                 put_head(out, tag::LEASED, *number);
                 put_number(out, lease.0);

@@ -312,3 +312,10 @@ fn a_change_of_a_damaged_log_befalls_what_it_can() {
     let delayed = State::Delayed { due: Due::Engine(9), shown_wall_ms: 9 };
     assert_eq!(state_of(BLOCKED, Record::Rested { number: BLOCKED, until_ms: 9, shown_wall_ms: 9 }), delayed);
 }
+
+#[test]
+fn a_buried_job_of_which_more_is_told_was_revived() {
+    let store = mended(leased(BURIED));
+    assert_eq!(store.job(BURIED).state, State::Leased { lease: LeaseId(1), until_ms: 9 });
+    assert_eq!(mended(unblocked(BURIED, 9)).job(BURIED).state, State::Buried { order: 1 });
+}

@@ -115,6 +115,7 @@ fn why(job: &JobSnapshot, cause: Option<&Cause>, last: Moment) -> String {
                     "rested" => "its worker vanished".to_owned(),
                     "released" => "put back for later".to_owned(),
                     "enqueued" => "put for later".to_owned(),
+                    _ if job.failures == 0 => "to be taken later".to_owned(),
                     _ => format!("failed {}", count(job.failures, "time")),
                 };
                 format!("delayed: {reason}, rests until {until}")
