@@ -69,6 +69,8 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("engine-lease-reused", "every lease of a life has the same id"),
     ("engine-lease-too-short", "a lease ends at half its time"),
     ("engine-lease-never-ends", "a lease does not end by itself"),
+    ("engine-pause-ignored", "jobs of a paused queue are given to those who ask"),
+    ("engine-heed-ignored", "who waits is not told that the time of a job that it holds is nearly over"),
     ("engine-dates-never-come", "a job with a date stays delayed"),
     ("engine-delay-ignored", "a job with a date is ready at once"),
     ("engine-block-ignored", "a blocked job is ready at once"),

@@ -189,6 +189,7 @@ fn takes_memory(command: &Command) -> bool {
         | Command::Revive { .. }
         | Command::ReviveJob { .. }
         | Command::Extend { .. }
+        | Command::Pause { .. }
         | Command::Remove { .. }
         | Command::Await { .. } => false,
     }

@@ -57,6 +57,7 @@ fn lease(engine: &mut Engine) -> u64 {
         wait: Wait::No,
         creates_queues: false,
         body_without: None,
+        heeds_ms: None,
     };
     let mut leased = None;
     engine.handle(NOW, CLIENT, Command::Lease(Box::new(request)), &mut |_, reply| {

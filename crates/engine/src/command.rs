@@ -72,6 +72,13 @@ pub enum Command {
         /// Which job.
         job: JobRef,
     },
+    /// For a while nobody is given a job of a queue; only who names a job gets it. A pause that goes on ends.
+    Pause {
+        /// The queue; refused if it does not exist.
+        queue: QueueName,
+        /// For so long; 0 only ends what goes on.
+        pause_ms: u64,
+    },
     /// Remove a job in any state, with its result.
     Remove {
         /// Which job.
@@ -339,6 +346,8 @@ pub struct LeaseRequest {
     pub creates_queues: bool,
     /// A byte that the body must not hold: a job that does is refused and stays where it is.
     pub body_without: Option<u8>,
+    /// Whoever would wait is told instead when a job that it holds has no more than so long left.
+    pub heeds_ms: Option<u64>,
 }
 
 /// How to choose among several queues that have a ready job.

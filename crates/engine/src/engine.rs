@@ -179,6 +179,7 @@ impl Engine {
             Command::Revive { queue, count_max } => self.handle_revive(now, client, &queue, count_max, answers),
             Command::ReviveJob { job } => self.handle_revive_job(now, client, &job, answers),
             Command::Extend { job } => self.handle_extend(now, client, &job, answers),
+            Command::Pause { queue, pause_ms } => self.handle_pause(now, client, &queue, pause_ms, answers),
             Command::Remove { job, by } => self.handle_remove(now, client, &job, by, answers),
             Command::Await { job, wait_ms } => self.handle_await(now, client, &job, wait_ms, answers),
             Command::Group(steps) => self.handle_group(now, client, steps, answers),

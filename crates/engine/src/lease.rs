@@ -11,7 +11,7 @@ use crate::queue::{OrderKey, QueueId};
 use crate::record::Record;
 use crate::reply::{Refusal, Reply};
 use crate::time::{NEVER_MS, Now};
-use crate::waiting::{LeaseWant, Want};
+use crate::waiting::{Heed, LeaseWant, Want};
 
 /// How much of a body is looked through in one unit of work.
 const BODY_BYTES_PER_WORK: u64 = 64;
@@ -38,17 +38,23 @@ impl Engine {
             choice: request.choice,
             hold: request.hold,
             body_without: request.body_without,
+            heed: None,
         };
         if let Some(number) = self.choose(now, &want) {
             return self.lease(now, client, number, (want.hold, want.body_without), answers);
+        }
+        let soon_ms = request.heeds_ms.map_or(NEVER_MS, |left_ms| self.lease_ends_soon_ms(client, left_ms));
+        if soon_ms <= now.engine_ms {
+            return answers(client, Reply::LeaseEnding);
         }
         let until_ms = match request.wait {
             Wait::No | Wait::Millis(0) => return answers(client, Reply::NoJob),
             Wait::Millis(ms) => now.engine_ms.saturating_add(ms),
             Wait::Forever => NEVER_MS,
         };
+        want.heed = request.heeds_ms.map(|left_ms| Heed { left_ms, wait_until_ms: until_ms });
         want.queues = names.iter().map(|name| self.store.queues.intern(name.as_bytes())).collect();
-        self.begin_wait(client, until_ms, Want::Lease(Box::new(want)));
+        self.begin_wait(client, until_ms.min(soon_ms), Want::Lease(Box::new(want)));
     }
 
     fn check_lease(&self, client: ClientId, request: &LeaseRequest) -> Result<(), Refusal> {
@@ -107,7 +113,7 @@ impl Engine {
 
     /// The job that is next for who wants this.
     fn choose(&self, now: Now, want: &LeaseWant) -> Option<JobNumber> {
-        let first = |&queue: &QueueId| self.store.queues.get(queue).ready.first();
+        let first = |&queue: &QueueId| self.store.queues.get(queue).next();
         let mut firsts = want.queues.iter().filter_map(first);
         let key: OrderKey = match want.choice {
             Choice::Best => firsts.min()?,
@@ -228,7 +234,7 @@ impl Engine {
     fn line_up(&self, queue: QueueId, ahead: &mut BTreeSet<(u64, QueueId)>) {
         let found = self.store.queues.get(queue);
         if let Some(&ticket) = found.waiting.keys().next()
-            && !found.ready.is_empty()
+            && found.next().is_some()
         {
             ahead.insert((ticket, queue));
         }

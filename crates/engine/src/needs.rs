@@ -38,7 +38,7 @@ impl Command {
             Command::Release { .. } | Command::Bury { .. } => 2 * SMALL_RECORD,
             Command::Remove { .. } => SMALL_RECORD,
             Command::Group(steps) => steps.iter().map(step_bytes_max).sum(),
-            Command::Extend { .. } | Command::Await { .. } | Command::Look(_) => 0,
+            Command::Extend { .. } | Command::Pause { .. } | Command::Await { .. } | Command::Look(_) => 0,
         }
     }
 }
@@ -108,6 +108,7 @@ impl Engine {
             Command::Complete { .. }
             | Command::Release { again: None, .. }
             | Command::Extend { .. }
+            | Command::Pause { .. }
             | Command::Remove { .. }
             | Command::Await { .. }
             | Command::Group(_)
@@ -183,8 +184,15 @@ mod tests {
 
     fn lease(queues: Vec<QueueName>, creates_queues: bool) -> Command {
         let hold = Hold::For(u64::MAX);
-        let request =
-            LeaseRequest { queues, choice: Choice::Best, hold, wait: Wait::No, creates_queues, body_without: None };
+        let request = LeaseRequest {
+            queues,
+            choice: Choice::Best,
+            hold,
+            wait: Wait::No,
+            creates_queues,
+            body_without: None,
+            heeds_ms: None,
+        };
         Command::Lease(Box::new(request))
     }
 
@@ -296,7 +304,8 @@ mod tests {
         }
         let hold = Hold::Connection(crate::Parting::Release);
         let (queues, choice, wait) = (vec![name(0)], Choice::Best, Wait::No);
-        let request = LeaseRequest { queues, choice, hold, wait, creates_queues: true, body_without: None };
+        let request =
+            LeaseRequest { queues, choice, hold, wait, creates_queues: true, body_without: None, heeds_ms: None };
         assert_eq!(engine.needs(&Command::Lease(Box::new(request))), Needs::Nothing, "it is not written");
     }
 }

@@ -7,7 +7,7 @@ use crate::hash::Seeded;
 use crate::index::Index;
 use crate::job::{Job, Rank};
 use crate::names::{ClientId, JobNumber, QueueName};
-use crate::reply::{QueueCounts, QueueView};
+use crate::reply::{Pause, QueueCounts, QueueView};
 use crate::time::Now;
 
 /// A queue, for as long as it exists or is waited for.
@@ -71,6 +71,8 @@ pub(crate) struct Queue {
     pub(crate) jobs: usize,
     /// Which stretch of the log holds its newest record.
     pub(crate) stretch: u32,
+    /// Whether it is paused; not durable.
+    pub(crate) pause: Option<Pause>,
 }
 
 impl Queue {
@@ -109,6 +111,11 @@ impl Queue {
         })
     }
 
+    /// The job that who takes the next one of this queue is given.
+    pub(crate) fn next(&self) -> Option<OrderKey> {
+        self.ready.first().filter(|_| self.pause.is_none() || crate::broken("engine-pause-ignored"))
+    }
+
     pub(crate) fn view(&self) -> QueueView<'_> {
         let counts = QueueCounts {
             ready: self.ready.len().saturating_sub(usize::from(crate::broken("engine-count-wrong"))),
@@ -116,7 +123,7 @@ impl Queue {
             leased: self.leased,
             buried: self.buried.len(),
         };
-        QueueView { name: &self.name, counts }
+        QueueView { name: &self.name, counts, pause: self.pause }
     }
 }
 
@@ -241,6 +248,7 @@ impl Queues {
             ordinal: None,
             jobs: 0,
             stretch: 0,
+            pause: None,
         };
         let id = self.free.pop().unwrap_or_else(|| {
             let id = u32::try_from(self.slots.len()).expect("limits keep queues far below 2^32");

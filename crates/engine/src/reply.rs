@@ -23,7 +23,9 @@ pub enum Reply<'a> {
     },
     /// There is no job to take, or none came in time.
     NoJob,
-    /// It was completed, released, buried, revived, extended or removed.
+    /// There is no job to take, and the time of one that the asker holds is nearly over.
+    LeaseEnding,
+    /// It was completed, released, buried, revived, extended or removed, or a queue was paused.
     Done,
     /// Jobs of a queue were revived.
     Revived {
@@ -183,6 +185,25 @@ pub struct QueueView<'a> {
     pub name: &'a QueueName,
     /// Its counts.
     pub counts: QueueCounts,
+    /// Whether it is paused.
+    pub pause: Option<Pause>,
+}
+
+impl<'a> QueueView<'a> {
+    /// A queue that has these counts and is as usual otherwise.
+    #[must_use]
+    pub fn plain(name: &'a QueueName, counts: QueueCounts) -> Self {
+        QueueView { name, counts, pause: None }
+    }
+}
+
+/// A while in which nobody is given a job of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// For so long, as it was asked for.
+    pub ms: u64,
+    /// Until then, on engine time.
+    pub until_ms: u64,
 }
 
 /// How many jobs of a queue stand where. Blocked and finished ones are in no queue.

@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    fn wait_until(&mut self, client: ClientId, until_ms: u64) {
+    pub(crate) fn wait_until(&mut self, client: ClientId, until_ms: u64) {
         let waiter = self.waiting.get(client).expect("it waits");
         let timer = Timer::WaitEnd(waiter.ticket);
         self.store.timers.remove(waiter.until_ms, timer);

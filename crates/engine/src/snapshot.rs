@@ -9,7 +9,7 @@ use crate::job::{Due, Job, Rank, State};
 use crate::names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
 use crate::queue::{DueKey, OrderKey, Queue};
 use crate::record::{Record, put_kept};
-use crate::reply::{QueueCounts, StateView};
+use crate::reply::{Pause, QueueCounts, StateView};
 use crate::stretch::Entry;
 use crate::timers::Timer;
 use crate::waiting::Want;
@@ -71,6 +71,8 @@ pub struct QueueSnapshot {
     pub buried: Vec<JobNumber>,
     /// Its counts.
     pub counts: QueueCounts,
+    /// Whether it is paused.
+    pub pause: Option<Pause>,
 }
 
 impl Engine {
@@ -84,6 +86,7 @@ impl Engine {
             ready: queue.ready.iter_from(0).map(|key| key.number).collect(),
             buried: queue.buried.iter_from(0).map(|(_, number)| number).collect(),
             counts: queue.view().counts,
+            pause: queue.pause,
         });
         Snapshot {
             jobs,
@@ -198,7 +201,7 @@ impl Engine {
         let queues_bytes: usize = store.queues.all().map(Queue::memory_bytes).sum();
         assert_eq!(store.queues.memory_bytes(), queues_bytes, "memory of queues");
         self.check_stretches();
-        assert_eq!(store.timers.len(), timers + self.check_waiting(), "deadlines");
+        assert_eq!(store.timers.len(), timers + self.check_waiting() + self.check_pauses(), "deadlines");
         assert!(store.stirred.is_empty(), "the waiting have been served");
     }
 
@@ -272,6 +275,19 @@ impl Engine {
         of_state + of_life
     }
 
+    /// Checks the queues that are paused. How many of these have a deadline.
+    fn check_pauses(&self) -> usize {
+        let mut deadlines = 0;
+        for queue in self.store.queues.all() {
+            let Some(pause) = queue.pause else { continue };
+            let id = self.store.queues.id(queue.name.as_bytes()).expect("a queue is found by its name");
+            let is_kept = self.store.timers.contains(pause.until_ms, Timer::PauseEnd(id));
+            assert!(is_kept, "the end of the pause of {:?}", queue.name);
+            deadlines += usize::from(pause.until_ms != crate::NEVER_MS);
+        }
+        deadlines
+    }
+
     /// Checks those who wait. How many of them have a deadline.
     fn check_waiting(&self) -> usize {
         let (mut deadlines, mut places, mut memory_bytes) = (0, 0, 0);
@@ -285,7 +301,7 @@ impl Engine {
                     for &queue in &want.queues {
                         let queue = self.store.queues.get(queue);
                         assert_eq!(queue.waiting.get(&waiter.ticket), Some(&client), "{client:?} in line");
-                        assert!(queue.ready.is_empty(), "{client:?} waits for {:?}, which has a job", queue.name);
+                        assert_eq!(queue.next(), None, "{client:?} waits for {:?}, which has a job", queue.name);
                         places += 1;
                     }
                 }

@@ -1,8 +1,10 @@
 //! What happens by itself, when its time has come.
 
 use crate::engine::{Answers, Engine};
+use crate::heed::Ends;
 use crate::job::State;
 use crate::names::JobNumber;
+use crate::reply::Reply;
 use crate::time::Now;
 use crate::timers::Timer;
 
@@ -51,6 +53,7 @@ impl Engine {
                 Timer::Expiry(number) => self.expire(now, number, answers),
                 Timer::LeaseEnd(number) => self.lease_over(now, number, answers),
                 Timer::DelayEnd(number) => self.store.set_state(number, State::Ready),
+                Timer::PauseEnd(queue) => self.end_pause(queue),
                 Timer::WaitEnd(_) => return,
             }
         }
@@ -61,8 +64,18 @@ impl Engine {
             return false;
         };
         let client = self.waiting.client(ticket).expect("a wait that ends is known");
-        let want = self.end_wait(client).expect("looked at above");
-        self.time_out(now, client, &want, answers);
+        match self.heeded(client) {
+            // What it heeded is not there any more.
+            Some(ends) if ends.at_ms() > at_ms => self.wait_until(client, ends.at_ms()),
+            Some(Ends { soon_ms, .. }) if soon_ms <= at_ms => {
+                self.end_wait(client);
+                answers(client, Reply::LeaseEnding);
+            }
+            _ => {
+                let want = self.end_wait(client).expect("looked at above");
+                self.time_out(now, client, &want, answers);
+            }
+        }
         true
     }
 }

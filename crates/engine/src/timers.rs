@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::names::JobNumber;
+use crate::queue::QueueId;
 use crate::time::{NEVER_MS, NextDeadline};
 
 /// Something that falls due on engine time. At one moment they come in this order.
@@ -14,6 +15,8 @@ pub(crate) enum Timer {
     LeaseEnd(JobNumber),
     /// A delay is over.
     DelayEnd(JobNumber),
+    /// A pause is over.
+    PauseEnd(QueueId),
     /// A client has waited long enough; by its ticket.
     WaitEnd(u64),
 }

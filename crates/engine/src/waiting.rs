@@ -46,6 +46,16 @@ pub(crate) struct LeaseWant {
     pub(crate) choice: Choice,
     pub(crate) hold: Hold,
     pub(crate) body_without: Option<u8>,
+    pub(crate) heed: Option<Heed>,
+}
+
+/// A wait that also ends when a job that the client holds has little time left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heed {
+    /// No more than so long.
+    pub(crate) left_ms: u64,
+    /// When the wait ends otherwise.
+    pub(crate) wait_until_ms: u64,
 }
 
 impl Waiting {
@@ -147,7 +157,7 @@ mod tests {
         let lease = |count: usize| {
             let queues = queues[..count].to_vec();
             let hold = Hold::Endless;
-            Want::Lease(Box::new(LeaseWant { queues, choice: Choice::Best, hold, body_without: None }))
+            Want::Lease(Box::new(LeaseWant { queues, choice: Choice::Best, hold, body_without: None, heed: None }))
         };
         // An entry of 48 bytes in each of three tables; for each place one more, and the queue's four bytes.
         let own = size_of::<Waiter>() + size_of::<LeaseWant>() + 144;

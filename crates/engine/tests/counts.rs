@@ -36,6 +36,7 @@ fn lease() -> Command {
         wait: Wait::No,
         creates_queues: false,
         body_without: None,
+        heeds_ms: None,
     }))
 }
 

@@ -19,6 +19,7 @@ fn request(queues: &[&str], wait: Wait) -> LeaseRequest {
         wait,
         creates_queues: true,
         body_without: None,
+        heeds_ms: None,
     }
 }
 

@@ -29,6 +29,7 @@ fn request(named: &[&str], wait: Wait) -> Command {
         wait,
         creates_queues: true,
         body_without: None,
+        heeds_ms: None,
     }))
 }
 

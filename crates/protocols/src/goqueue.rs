@@ -176,6 +176,7 @@ impl Goqueue {
             wait: if timeout_s == 0 { Wait::Forever } else { Wait::Millis(u64::from(timeout_s) * 1_000) },
             creates_queues: false,
             body_without: None,
+            heeds_ms: None,
         })))
     }
 

@@ -176,6 +176,7 @@ fn get(fields: &Fields<'_>, limits: &Limits) -> Result<Command, String> {
         wait,
         creates_queues: false,
         body_without: None,
+        heeds_ms: None,
     })))
 }
 

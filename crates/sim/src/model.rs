@@ -15,8 +15,8 @@ mod wait;
 use std::collections::BTreeMap;
 
 use jobyard_engine::{
-    Answers, ClientId, Command, Counters, Due, JobNumber, JobRef, LeaseId, Limits, NEVER_MS, NextDeadline, Now,
-    QueueCounts, QueueName, QueueSnapshot, Refusal, Snapshot,
+    Answers, ClientId, Command, Counters, Due, JobNumber, JobRef, LeaseId, Limits, NEVER_MS, NextDeadline, Now, Pause,
+    QueueCounts, QueueName, QueueSnapshot, Refusal, Reply, Snapshot,
 };
 
 use job::{Job, State};
@@ -39,6 +39,8 @@ pub struct Model {
     jobs: Vec<Job>,
     /// The oldest first.
     queues: Vec<QueueName>,
+    /// The pauses that go on.
+    pauses: BTreeMap<QueueName, Pause>,
     /// In the order in which they began.
     waiting: Vec<Waiting>,
     counters: Counters,
@@ -62,6 +64,7 @@ impl Model {
             burials: 0,
             jobs: Vec::new(),
             queues: Vec::new(),
+            pauses: BTreeMap::new(),
             waiting: Vec::new(),
             counters: Counters::default(),
             noted: BTreeMap::new(),
@@ -83,6 +86,7 @@ impl Model {
             Command::Revive { queue, count_max } => self.revive_some(now, client, &queue, count_max, answers),
             Command::ReviveJob { job } => self.revive_job(now, client, &job, answers),
             Command::Extend { job } => self.extend(now, client, &job, answers),
+            Command::Pause { queue, pause_ms } => self.pause(now, client, &queue, pause_ms, answers),
             Command::Remove { job, by } => self.remove(now, client, &job, by, answers),
             Command::Await { job, wait_ms } => self.await_result(now, client, &job, wait_ms, answers),
             Command::Group(steps) => self.group(now, client, &steps, answers),
@@ -133,6 +137,7 @@ impl Model {
         self.leases_given = 0;
         self.next_number = self.next_number_kept;
         self.waiting.clear();
+        self.pauses.clear();
         for job in &mut self.jobs {
             if job.lease().is_some_and(|lease| lease.holder.is_some()) {
                 job.state = State::Ready;
@@ -173,6 +178,7 @@ impl Model {
             ready: self.ready_in_order(name).iter().map(|job| job.number).collect(),
             buried: self.buried_in_order(name).iter().map(|job| job.number).collect(),
             counts: self.counts(name),
+            pause: self.pauses.get(name).copied(),
         });
         Snapshot {
             jobs: self.jobs.iter().map(Job::snapshot).collect(),
@@ -237,6 +243,18 @@ impl Model {
         if !self.queues.contains(queue) {
             self.queues.push(queue.clone());
         }
+    }
+
+    fn pause(&mut self, now: Now, client: ClientId, queue: &QueueName, pause_ms: u64, answers: &mut Answers<'_>) {
+        if !self.queues.contains(queue) {
+            return answers(client, Reply::Refused(Refusal::NoSuchQueue));
+        }
+        self.pauses.remove(queue);
+        if pause_ms > 0 {
+            let until_ms = now.engine_ms.saturating_add(pause_ms);
+            self.pauses.insert(queue.clone(), Pause { ms: pause_ms, until_ms });
+        }
+        answers(client, Reply::Done);
     }
 
     fn give_place(&mut self) -> u64 {

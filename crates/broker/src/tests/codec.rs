@@ -116,6 +116,7 @@ fn command(words: &[&str]) -> Command {
             wait,
             creates_queues,
             body_without,
+            heeds_ms: None,
         }))
     };
     let plain =

@@ -274,6 +274,7 @@ fn history(seed: u64) -> (Engine, Vec<u8>) {
                 wait: Wait::No,
                 creates_queues: roll(2) == 0,
                 body_without: None,
+                heeds_ms: None,
             })),
             6 => Command::Complete { job: some, by: By::Anyone, result },
             7 => Command::Fail { job: some, by: By::Anyone, result },

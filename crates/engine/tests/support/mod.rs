@@ -79,6 +79,7 @@ impl World {
             wait: Wait::No,
             creates_queues: false,
             body_without: None,
+            heeds_ms: None,
         };
         let given = &mut self.last_lease;
         self.engine.handle(self.now, client, Command::Lease(Box::new(request)), &mut |_, reply| match reply {

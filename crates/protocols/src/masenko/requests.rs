@@ -191,6 +191,7 @@ pub(super) fn fetch(text: &str, heartbeat_ms: u64, limits: &Limits) -> Result<Op
         wait: Wait::Millis(time::millis_up(timeout_ns).min(heartbeat_ms)),
         creates_queues: false,
         body_without: None,
+        heeds_ms: None,
     }))))
 }
 

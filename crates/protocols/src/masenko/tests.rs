@@ -329,7 +329,7 @@ fn a_fetched_task_shows_what_there_is_of_it() {
 #[test]
 fn info_tells_of_queues_and_in_one_dialect_of_metrics() {
     let name = QueueName::new(b"q");
-    let queue = QueueView { name: &name, counts: QueueCounts { ready: 1, delayed: 2, leased: 3, buried: 4 } };
+    let queue = QueueView::plain(&name, QueueCounts { ready: 1, delayed: 2, leased: 3, buried: 4 });
     let counters = Counters { enqueued: 4, leased: 5, completed: 6, failed: 7, dead: 8, evicted: 9 };
     let queues =
         r#"{"queues":[{"name":"q","ready":1,"delayed":2,"to_ack":3},{"name":"q","ready":1,"delayed":2,"to_ack":3}]"#;

@@ -237,6 +237,7 @@ impl Takeanumber {
             wait: Wait::No,
             creates_queues: false,
             body_without: (self.form == Form::Line).then_some(b'\n'),
+            heeds_ms: None,
         })))
     }
 

@@ -183,7 +183,7 @@ fn a_length_counts_what_is_not_reserved() {
     let mut peer = Peer::new("");
     peer.command(b"LEN q\r\n");
     let counts = QueueCounts { ready: 2, delayed: 3, leased: 5, buried: 4 };
-    assert_eq!(peer.reply(&Reply::Queue(QueueView { name: &queue, counts })), r":5\r\n");
+    assert_eq!(peer.reply(&Reply::Queue(QueueView::plain(&queue, counts))), r":5\r\n");
     peer.command(b"LEN q\r\n");
     assert_eq!(peer.reply(&Reply::Refused(Refusal::NoSuchQueue)), r":0\r\n");
 }

@@ -140,6 +140,7 @@ fn lease(words: &Words<'_>, limits: &Limits) -> Result<Parsed, Fault> {
         wait: Wait::Millis(wait_ms),
         creates_queues: true,
         body_without: None,
+        heeds_ms: None,
     }))))
 }
 

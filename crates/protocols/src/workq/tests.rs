@@ -159,6 +159,7 @@ fn lease_chooses_at_random_and_creates_the_queues() {
         wait: Wait::Millis(60_000),
         creates_queues: true,
         body_without: None,
+        heeds_ms: None,
     };
     match asked("lease ping1 ping2 60000\r\n") {
         Command::Lease(request) => assert_eq!(*request, expected),

@@ -25,7 +25,9 @@ pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect, out: &mut Vec<u8>, cont
         Reply::Queues { queues: list, .. } => queues(list, out),
         Reply::Server(counters) => server(counters, out, context),
         Reply::Refused(refusal) | Reply::GroupRefused { refusal, .. } => refused(*refusal, out),
-        Reply::Grouped { .. } | Reply::Revived { .. } => unreachable!("workq asks for no such thing: {reply:?}"),
+        Reply::Grouped { .. } | Reply::Revived { .. } | Reply::LeaseEnding => {
+            unreachable!("workq asks for no such thing: {reply:?}")
+        }
     }
 }
 
@@ -300,7 +302,7 @@ mod tests {
         let failed = Reply::Result { uuid: UUID, success: false, result: b"" };
         assert_eq!(said(&failed, Dialect::Document), format!("+OK 1\r\n{ID} 0 0\r\n\r\n"));
         let name = QueueName::new(b"ping");
-        let queue = QueueView { name: &name, counts: QueueCounts { ready: 3, delayed: 2, leased: 1, buried: 4 } };
+        let queue = QueueView::plain(&name, QueueCounts { ready: 3, delayed: 2, leased: 1, buried: 4 });
         let expected = "+OK 1\r\nping 2\r\nready-len 3\r\nscheduled-len 2\r\n";
         assert_eq!(said(&Reply::Queue(queue), Dialect::Document), expected);
         let list = Reply::Queues { queues: &[queue], counters: Counters::default() };

@@ -24,11 +24,24 @@ impl Model {
         if self.offer(now, client, &request, answers) {
             return;
         }
+        if self.lease_nearly_over_ms(client, &request) <= now.engine_ms {
+            return answers(client, Reply::LeaseEnding);
+        }
         match request.wait {
             Wait::No | Wait::Millis(0) => answers(client, Reply::NoJob),
             Wait::Millis(wait_ms) => self.wait_for_job(client, request, now.engine_ms.saturating_add(wait_ms)),
             Wait::Forever => self.wait_for_job(client, request, NEVER_MS),
         }
+    }
+
+    /// When the first of the jobs that the client holds has as little time left as its request heeds.
+    pub(super) fn lease_nearly_over_ms(&self, client: ClientId, request: &LeaseRequest) -> u64 {
+        let Some(heeds_ms) = request.heeds_ms else {
+            return NEVER_MS;
+        };
+        let held = self.jobs.iter().filter(|job| job.is_held_by(client)).filter_map(Job::lease);
+        let ends = held.map(|lease| lease.until_ms).filter(|&until_ms| until_ms != NEVER_MS);
+        ends.map(|until_ms| until_ms.saturating_sub(heeds_ms)).min().unwrap_or(NEVER_MS)
     }
 
     fn check_lease(&self, client: ClientId, request: &LeaseRequest, named: &[QueueName]) -> Result<(), Refusal> {
@@ -102,7 +115,8 @@ impl Model {
     }
 
     fn choose(&self, request: &LeaseRequest, random: u64) -> Option<&Job> {
-        let named = distinct(&request.queues);
+        let mut named = distinct(&request.queues);
+        named.retain(|queue| !self.pauses.contains_key(queue));
         let firsts: Vec<&Job> = named.iter().filter_map(|queue| self.ready_in_order(queue).first().copied()).collect();
         match request.choice {
             _ if firsts.is_empty() => None,

@@ -25,19 +25,22 @@ impl Model {
                 let views: Vec<JobView<'_>> = jobs.into_iter().skip(*offset).take(*count_max).map(Job::view).collect();
                 answers(client, Reply::Jobs(&views));
             }
-            Look::Queue(name) => answers(client, Reply::Queue(QueueView { name, counts: self.counts(name) })),
+            Look::Queue(name) => answers(client, Reply::Queue(self.queue_view(name))),
             Look::Queues { order, nameable, offset, count_max } => {
                 let mut names: Vec<&QueueName> = self.queues.iter().filter(|name| nameable(name.as_bytes())).collect();
                 if *order == QueueOrder::Name {
                     names.sort();
                 }
-                let views: Vec<QueueView<'_>> = (names.into_iter().skip(*offset).take(*count_max))
-                    .map(|name| QueueView { name, counts: self.counts(name) })
-                    .collect();
+                let views: Vec<QueueView<'_>> =
+                    names.into_iter().skip(*offset).take(*count_max).map(|name| self.queue_view(name)).collect();
                 answers(client, Reply::Queues { queues: &views, counters: self.counters });
             }
             Look::Server => answers(client, Reply::Server(self.counters)),
         }
+    }
+
+    fn queue_view<'a>(&self, name: &'a QueueName) -> QueueView<'a> {
+        QueueView { name, counts: self.counts(name), pause: self.pauses.get(name).copied() }
     }
 
     fn delayed_in_order(&self, queue: &QueueName) -> Vec<&Job> {

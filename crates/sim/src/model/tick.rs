@@ -41,7 +41,8 @@ impl Model {
     /// The earliest moment of engine time that matters to any job or any waiting client.
     pub(super) fn next_engine_deadline(&self) -> u64 {
         let waits = self.waiting.iter().map(|waiting| waiting.until_ms);
-        self.jobs.iter().map(job_deadline).chain(waits).min().unwrap_or(NEVER_MS)
+        let pauses = self.pauses.values().map(|pause| pause.until_ms);
+        self.jobs.iter().map(job_deadline).chain(waits).chain(pauses).min().unwrap_or(NEVER_MS)
     }
 
     /// What falls due at this moment of engine time: of the jobs all, of the waits one, the first. If there
@@ -49,7 +50,7 @@ impl Model {
     fn tick_at(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) {
         self.settle_jobs(now, at_ms, answers);
         if let Some(client) = self.first_wait_over(at_ms) {
-            self.wait_ends(now, client, answers);
+            self.wait_falls_due(now, at_ms, client, answers);
             self.settle_jobs(now, at_ms, answers);
         }
     }
@@ -76,9 +77,10 @@ impl Model {
                 self.job_mut(number).state = State::Ready;
                 self.note(Why::Rested);
             } else {
-                return;
+                break;
             }
         }
+        self.pauses.retain(|_, pause| pause.until_ms == NEVER_MS || !is_due(pause.until_ms));
     }
 
     fn first(&self, fits: impl Fn(&Job) -> bool) -> Option<JobNumber> {

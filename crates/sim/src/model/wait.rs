@@ -1,6 +1,6 @@
 //! Clients that wait: for a job, for a result, or for the job they run.
 
-use jobyard_engine::{Answers, ClientId, JobNumber, JobRef, LeaseRequest, Now, Refusal, Reply};
+use jobyard_engine::{Answers, ClientId, JobNumber, JobRef, LeaseRequest, NEVER_MS, Now, Refusal, Reply};
 
 use super::Model;
 use super::change::Why;
@@ -15,7 +15,11 @@ pub(super) struct Waiting {
 
 #[derive(Clone, Debug)]
 enum What {
-    Job(LeaseRequest),
+    Job {
+        request: LeaseRequest,
+        /// `until_ms` is earlier if the time of a job that the client holds is nearly over before.
+        patient_until_ms: u64,
+    },
     Result(JobNumber),
     /// While the job is leased, `until_ms` is the lease's end; that end, not the wait's, is what counts then.
     Run {
@@ -26,16 +30,24 @@ enum What {
 }
 
 impl Waiting {
+    /// For a job, for as long as this, whatever the client holds.
+    fn patience_ms(&self) -> u64 {
+        match self.what {
+            What::Job { patient_until_ms, .. } => patient_until_ms,
+            What::Result(_) | What::Run { .. } => self.until_ms,
+        }
+    }
+
     pub fn lease_request(&self) -> Option<&LeaseRequest> {
         match &self.what {
-            What::Job(request) => Some(request),
+            What::Job { request, .. } => Some(request),
             What::Result(_) | What::Run { .. } => None,
         }
     }
 
     fn is_for(&self, number: JobNumber) -> bool {
         match self.what {
-            What::Job(_) => false,
+            What::Job { .. } => false,
             What::Result(job) | What::Run { number: job, .. } => job == number,
         }
     }
@@ -43,7 +55,7 @@ impl Waiting {
     fn runs(&self) -> Option<JobNumber> {
         match self.what {
             What::Run { number, .. } => Some(number),
-            What::Job(_) | What::Result(_) => None,
+            What::Job { .. } | What::Result(_) => None,
         }
     }
 }
@@ -55,8 +67,9 @@ impl Model {
         self.waiting.iter().any(|waiting| waiting.client == client)
     }
 
-    pub(super) fn wait_for_job(&mut self, client: ClientId, request: LeaseRequest, until_ms: u64) {
-        self.waiting.push(Waiting { client, until_ms, what: What::Job(request) });
+    pub(super) fn wait_for_job(&mut self, client: ClientId, request: LeaseRequest, patient_until_ms: u64) {
+        let until_ms = patient_until_ms.min(self.lease_nearly_over_ms(client, &request));
+        self.waiting.push(Waiting { client, until_ms, what: What::Job { request, patient_until_ms } });
     }
 
     pub(super) fn wait_for_run(&mut self, now: Now, client: ClientId, number: JobNumber, wait_ms: u64) {
@@ -113,11 +126,29 @@ impl Model {
         over.map(|waiting| waiting.client)
     }
 
+    /// The time has come that was set for a wait. If it was set because of a job that the client held then, and no longer
+    /// holds, the wait goes on.
+    pub(super) fn wait_falls_due(&mut self, now: Now, at_ms: u64, client: ClientId, answers: &mut Answers<'_>) {
+        let waiting = self.waiting.iter().find(|waiting| waiting.client == client).expect("it waits");
+        let nearly_over_ms =
+            waiting.lease_request().map_or(NEVER_MS, |request| self.lease_nearly_over_ms(client, request));
+        let patience_ms = waiting.patience_ms();
+        if nearly_over_ms <= at_ms {
+            self.waiting.retain(|waiting| waiting.client != client);
+            answers(client, Reply::LeaseEnding);
+        } else if patience_ms <= at_ms {
+            self.wait_ends(now, client, answers);
+        } else {
+            let waiting = self.waiting.iter_mut().find(|waiting| waiting.client == client).expect("it waits");
+            waiting.until_ms = patience_ms.min(nearly_over_ms);
+        }
+    }
+
     /// The client waits no longer, and is told so.
     pub(super) fn wait_ends(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
         let position = self.waiting.iter().position(|waiting| waiting.client == client).expect("it waits");
         match self.waiting.remove(position).what {
-            What::Job(_) => answers(client, Reply::NoJob),
+            What::Job { .. } => answers(client, Reply::NoJob),
             What::Result(_) => answers(client, Reply::TimedOut),
             What::Run { number, .. } => {
                 answers(client, Reply::TimedOut);

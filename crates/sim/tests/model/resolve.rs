@@ -33,6 +33,9 @@ impl Moment<'_> {
                 Command::Revive { queue: QueueName::new(QUEUES[*queue]), count_max: *count_max }
             }
             Ask::ReviveJob(target) => Command::ReviveJob { job: self.job_ref(target) },
+            Ask::Pause { queue, pause_ms } => {
+                Command::Pause { queue: QueueName::new(QUEUES[*queue]), pause_ms: *pause_ms }
+            }
             Ask::Extend(target) => Command::Extend { job: self.job_ref(target) },
             Ask::Remove { target, by } => Command::Remove { job: self.job_ref(target), by: *by },
             Ask::LeaseJob { target, hold } => Command::LeaseJob { job: self.job_ref(target), hold: *hold },

@@ -62,6 +62,7 @@ pub enum Ask {
     Revive { queue: usize, count_max: usize },
     ReviveJob(Target),
     Extend(Target),
+    Pause { queue: usize, pause_ms: u64 },
     Remove { target: Target, by: By },
     Await { target: Target, wait_ms: u64 },
     Group(Vec<GroupStep>),
@@ -200,9 +201,10 @@ fn ask() -> impl Strategy<Value = Ask> {
         3 => target().prop_map(Ask::ReviveJob),
         3 => buried().prop_map(Ask::ReviveJob),
         3 => prop_oneof![3 => held().boxed(), 1 => target().boxed()].prop_map(Ask::Extend),
+        3 => (0..QUEUES.len(), wait_ms()).prop_map(|(queue, pause_ms)| Ask::Pause { queue, pause_ms }),
         4 => (target(), prop_oneof![3 => Just(By::Anyone).boxed(), 1 => by().boxed()])
             .prop_map(|(target, by)| Ask::Remove { target, by }),
-        4 => (prop_oneof![target().boxed(), buried().boxed()], hold()).prop_map(|(target, hold)| Ask::LeaseJob { target, hold }),
+        6 => (prop_oneof![target().boxed(), buried().boxed()], hold()).prop_map(|(target, hold)| Ask::LeaseJob { target, hold }),
         6 => (target(), wait_ms()).prop_map(|(target, wait_ms)| Ask::Await { target, wait_ms }),
         8 => vec(group_step(), 0..=5).prop_map(Ask::Group),
         5 => vec(held().prop_map(GroupStep::Complete), 1..=2).prop_map(Ask::Group),
@@ -318,14 +320,16 @@ fn lease_request() -> impl Strategy<Value = LeaseRequest> {
     let choice = prop_oneof![Just(Choice::Best), Just(Choice::InOrder), Just(Choice::Random)];
     let wait = prop_oneof![3 => Just(Wait::No), 4 => wait_ms().prop_map(Wait::Millis), 1 => Just(Wait::Forever)];
     let queues = prop_oneof![20 => vec(queue(), 1..=4), 1 => vec(queue(), 0..=6)];
-    (queues, choice, hold(), wait, any::<bool>(), option::weighted(0.15, Just(b'\n'))).prop_map(
-        |(queues, choice, hold, wait, creates_queues, body_without)| LeaseRequest {
+    let heeds_ms = option::weighted(0.4, prop_oneof![0..60_u64, Just(u64::MAX)]);
+    (queues, choice, hold(), wait, any::<bool>(), option::weighted(0.15, Just(b'\n')), heeds_ms).prop_map(
+        |(queues, choice, hold, wait, creates_queues, body_without, heeds_ms)| LeaseRequest {
             queues,
             choice,
             hold,
             wait,
             creates_queues,
             body_without,
+            heeds_ms,
         },
     )
 }

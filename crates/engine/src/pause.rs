@@ -1,0 +1,39 @@
+//! Queues of which nobody is given a job for a while.
+
+use crate::engine::{Answers, Engine};
+use crate::names::{ClientId, QueueName};
+use crate::queue::QueueId;
+use crate::reply::{Pause, Refusal, Reply};
+use crate::time::Now;
+use crate::timers::Timer;
+
+impl Engine {
+    pub(crate) fn handle_pause(
+        &mut self,
+        now: Now,
+        client: ClientId,
+        name: &QueueName,
+        pause_ms: u64,
+        answers: &mut Answers<'_>,
+    ) {
+        let queues = &self.store.queues;
+        let Some(queue) = queues.id(name.as_bytes()).filter(|_| queues.exists(name)) else {
+            return answers(client, Reply::Refused(Refusal::NoSuchQueue));
+        };
+        self.end_pause(queue);
+        if pause_ms > 0 {
+            let until_ms = now.engine_ms.saturating_add(pause_ms);
+            self.store.queues.get_mut(queue).pause = Some(Pause { ms: pause_ms, until_ms });
+            self.store.timers.add(until_ms, Timer::PauseEnd(queue));
+        }
+        answers(client, Reply::Done);
+    }
+
+    /// The jobs of a queue can be taken again.
+    pub(crate) fn end_pause(&mut self, queue: QueueId) {
+        if let Some(pause) = self.store.queues.get_mut(queue).pause.take() {
+            self.store.timers.remove(pause.until_ms, Timer::PauseEnd(queue));
+            self.store.stirred.push(queue);
+        }
+    }
+}
