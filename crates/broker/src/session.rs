@@ -182,7 +182,10 @@ fn takes_memory(command: &Command) -> bool {
     match command {
         Command::Complete { result, .. } | Command::Fail { result, .. } => !result.is_empty(),
         Command::Look(look) => matches!(look, Look::Jobs { .. } | Look::Queues { .. }),
-        Command::Enqueue(_) | Command::Run { .. } | Command::Group(_) | Command::Lease(_) => true,
+        Command::Enqueue(_) | Command::Attend { .. } | Command::Run { .. } | Command::Group(_) | Command::Lease(_) => {
+            true
+        }
+        Command::Leave { .. } => false,
         Command::LeaseJob { .. }
         | Command::Release { .. }
         | Command::Bury { .. }

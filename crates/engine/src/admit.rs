@@ -69,7 +69,7 @@ impl Store {
     /// Whether a record that brings something can be true.
     fn fits(&self, record: &Record<'_>, is_whole: bool) -> bool {
         match record {
-            Record::QueueCreated { name, ordinal } => self.fits_queue(name, *ordinal, is_whole),
+            Record::QueueCreated { name, ordinal } => self.fits_queue(name, *ordinal),
             Record::Enqueued(enqueued) => {
                 self.jobs.get(enqueued.number).is_none()
                     && self.fits_full(enqueued, is_whole)
@@ -87,11 +87,11 @@ impl Store {
         }
     }
 
-    fn fits_queue(&self, name: &[u8], ordinal: u64, is_whole: bool) -> bool {
+    fn fits_queue(&self, name: &[u8], ordinal: u64) -> bool {
         let known = self.queues.id(name).and_then(|id| self.queues.get(id).ordinal);
         match known {
             Some(known) => known == ordinal,
-            None if is_whole => ordinal == self.queues.next_ordinal && ordinal < COUNT_MAX,
+            // It may have existed without a record, and be older than others that have one.
             None => ordinal < COUNT_MAX && self.queues.of_ordinal(ordinal).is_none(),
         }
     }
@@ -104,11 +104,9 @@ impl Store {
         };
         let uuid_is_free = uuid
             .is_none_or(|uuid| uuid.number().is_none() && self.uuids.get(&uuid).is_none_or(|holder| holder == number));
-        let has_queue = || self.queues.id(full.queue).is_some_and(|id| self.queues.get(id).ordinal.is_some());
         (1..COUNT_MAX).contains(number)
             && *place < COUNT_MAX
             && uuid_is_free
-            && (!is_whole || has_queue())
             && blockers.iter().all(may_block)
             && blockers.is_sorted_by(|a, b| a < b)
             && blockers.last().is_none_or(|last| last < number)
@@ -135,7 +133,7 @@ impl Store {
     }
 
     fn mend_queue<'a>(&self, name: &'a [u8], ordinal: u64) -> Option<Record<'a>> {
-        if ordinal < BELIEVED_MAX && self.fits_queue(name, ordinal, false) {
+        if ordinal < BELIEVED_MAX && self.fits_queue(name, ordinal) {
             return Some(Record::QueueCreated { name, ordinal });
         }
         let exists = self.queues.id(name).is_some_and(|id| self.queues.get(id).ordinal.is_some());

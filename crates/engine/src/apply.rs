@@ -140,6 +140,7 @@ impl Store {
         let job = jobs.remove(number)?;
         indexes.leave(&job);
         self.queues.part(job.queue);
+        self.let_go(job.queue);
         if let Some(rare) = job.rare.as_deref() {
             if let Some(uuid) = rare.uuid
                 && !broken("engine-id-taken-for-ever")
@@ -219,7 +220,7 @@ impl Store {
     }
 
     fn apply_queue_created(&mut self, name: &[u8], ordinal: u64) {
-        let there = self.queues.id(name).map(|id| self.queues.get(id)).filter(|queue| queue.ordinal.is_some());
+        let there = self.queues.id(name).map(|id| self.queues.get(id)).filter(|queue| queue.is_kept);
         if let Some(queue) = there {
             self.stretches.forget_queue(queue.stretch, queue.record_bytes());
         }
@@ -232,7 +233,7 @@ impl Store {
         self.unlink(number);
         let queue_len = name_len(queue);
         let queue = self.queues.intern(queue);
-        self.queues.part(self.job(number).queue);
+        let before = self.job(number).queue;
         self.queues.join(queue);
         self.rearrange(number, |job| {
             (job.queue, job.queue_len) = (queue, queue_len);
@@ -246,6 +247,8 @@ impl Store {
                 rule.used_up = UsedUp::Remove;
             }
         });
+        self.queues.part(before);
+        self.let_go(before);
         self.set_expiry(number, expires_ms);
         self.next_place = self.next_place.max(place + 1);
     }
@@ -364,7 +367,20 @@ fn new_job(enqueued: Enqueued<'_>, queue: QueueId, state: State) -> Job {
         })
     });
     let queue_len = name_len(enqueued.queue);
-    Job { number, place, urgency, body, created_wall_ms, own_time, state, queue, queue_len, stretch: 0, rare }
+    Job {
+        number,
+        place,
+        urgency,
+        body,
+        created_wall_ms,
+        own_time,
+        state,
+        queue,
+        queue_len,
+        stretch: 0,
+        leases: 0,
+        rare,
+    }
 }
 
 /// What a queue's name takes in a record.

@@ -21,6 +21,7 @@ impl Engine {
         match self.find_held(client, job) {
             Ok(number) => {
                 let until_ms = lease_end_ms(self.store.job(number).state);
+                self.tally(number, |tally| &mut tally.burials);
                 self.commit(Record::Buried { number, urgency, order: self.store.next_burial });
                 self.resume_run(now, number, until_ms, answers);
                 answers(client, Reply::Done);
@@ -82,6 +83,7 @@ impl Engine {
             return self.use_up(now, number, &[], answers);
         }
         let expires_ms = self.kept_until(now, number);
+        self.tally(number, |tally| &mut tally.revivals);
         self.commit(Record::Revived { number, expires_ms });
     }
 }

@@ -7,6 +7,20 @@ use crate::names::{JobNumber, QueueName, Uuid};
 pub enum Command {
     /// Put a job into its queue.
     Enqueue(Box<NewJob>),
+    /// The client has to do with a queue from now on, which exists at least as long.
+    Attend {
+        /// The queue.
+        queue: QueueName,
+        /// In which way.
+        role: Role,
+        /// Whether the queue exists from now on for ever.
+        keeps_queue: bool,
+    },
+    /// The client no longer takes jobs of a queue.
+    Leave {
+        /// The queue.
+        queue: QueueName,
+    },
     /// Put a job into its queue, wait for its result, then forget it.
     Run {
         /// The job. It ends with its client.
@@ -142,6 +156,8 @@ pub enum Look {
     },
     /// The server's counters.
     Server,
+    /// All queues together.
+    Sum,
 }
 
 /// Which jobs of a queue to list.
@@ -191,6 +207,8 @@ pub struct NewJob {
     pub failures: Option<FailureRule>,
     /// Jobs that must be completed before this one may be taken. Unknown ones are ignored.
     pub blockers: Vec<Blocker>,
+    /// Whether its queue exists from now on for ever; else as long as it has a job, or somebody attends it.
+    pub keeps_queue: bool,
 }
 
 impl NewJob {
@@ -209,6 +227,7 @@ impl NewJob {
             attempts: None,
             failures: None,
             blockers: Vec::new(),
+            keeps_queue: true,
         }
     }
 }
@@ -222,6 +241,15 @@ pub enum OwnTime {
     Unlimited,
     /// So long.
     Millis(u64),
+}
+
+/// What a client has to do with a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It puts jobs there. A client puts jobs into one queue; who attends another leaves the one before.
+    Putter,
+    /// It takes jobs from there, and from others.
+    Taker,
 }
 
 /// How a job is put back that is to be another than before.

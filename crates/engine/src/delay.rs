@@ -59,3 +59,14 @@ impl Delay {
         if reader.flag()? { Delay::decode(reader).map(Some) } else { Ok(None) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_length_is_no_delay() {
+        assert_eq!(Delay::of_length(0), None);
+        assert_eq!(Delay::of_length(1), Some(Delay { ms: 1, until_ms: 0, shown_wall_ms: 0 }));
+    }
+}

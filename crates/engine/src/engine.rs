@@ -7,8 +7,9 @@ use crate::command::{By, Command, JobRef};
 use crate::job::{Job, State};
 use crate::limits::Limits;
 use crate::names::{ClientId, JobNumber, LeaseId, QueueName};
+use crate::queue::QueueId;
 use crate::record::Record;
-use crate::reply::{Counters, Refusal, Reply};
+use crate::reply::{Counters, Refusal, Reply, Tally};
 use crate::store::Store;
 use crate::time::{NextDeadline, Now};
 use crate::timers::Timer;
@@ -28,6 +29,8 @@ pub struct Engine {
     pub(crate) records: Vec<u8>,
     /// Whether the log that is replayed begins with a state that was written whole.
     begun_anew: bool,
+    /// Whether what did not survive a restart is being ended: it is not counted.
+    starting: bool,
     epoch: u64,
     last_lease: u64,
     /// See [`Engine::set_portion`].
@@ -54,6 +57,7 @@ impl Engine {
             counters: Counters::default(),
             records: Vec::new(),
             begun_anew: false,
+            starting: false,
             epoch,
             last_lease: 0,
             portion: usize::MAX,
@@ -69,6 +73,7 @@ impl Engine {
         let replayed = self.replay_each(records, history);
         // Whatever they are, they are where they were read.
         self.store.stretches.settle();
+        self.store.sweep();
         replayed
     }
 
@@ -102,6 +107,7 @@ impl Engine {
     pub fn recover(&mut self, now: Now) -> bool {
         let answers: &mut Answers<'_> = &mut |_, _| {};
         let end = self.portion_end();
+        self.starting = true;
         if broken("engine-number-reused") {
             self.store.next_number = self.store.next_number.saturating_sub(1).max(1);
         }
@@ -132,14 +138,22 @@ impl Engine {
             }
         }
         self.counters = Counters::default();
+        self.store.sweep();
+        self.starting = false;
         true
     }
 
-    /// After a history with gaps: queues whose record is lost exist, blockers that are lost block no more.
-    fn fill_gaps(&mut self) {
-        for name in self.store.queues.without_record() {
-            self.create_queue(&name);
+    /// Something happened to a job that is counted.
+    pub(crate) fn tally(&mut self, number: JobNumber, count: fn(&mut Tally) -> &mut u32) {
+        if !self.starting {
+            self.store.tally(number, count);
         }
+    }
+
+    /// Queues that have jobs exist, also those that have no record, or whose record is lost. After a history with gaps
+    /// blockers that are lost block no more.
+    fn fill_gaps(&mut self) {
+        self.store.queues.appear_without_record();
         let lost = self.store.blocks.keys().copied().filter(|&blocker| self.store.jobs.get(blocker).is_none());
         let mut lost: Vec<JobNumber> = lost.collect();
         lost.sort_unstable();
@@ -148,13 +162,23 @@ impl Engine {
         }
     }
 
-    /// The queue of that name exists from now on.
+    /// The queue of that name exists from now on, for ever.
     pub(crate) fn create_queue(&mut self, name: &QueueName) {
-        let id = self.store.queues.intern(name.as_bytes());
-        if self.store.queues.get(id).ordinal.is_none() {
-            let ordinal = self.store.queues.next_ordinal;
+        let queues = &mut self.store.queues;
+        let id = queues.intern(name.as_bytes());
+        let queue = queues.get(id);
+        if !queue.is_kept {
+            let ordinal = queue.ordinal.unwrap_or(queues.next_ordinal);
             self.commit(Record::QueueCreated { name: name.as_bytes(), ordinal });
         }
+    }
+
+    /// The queue of that name exists from now on, for as long as it has a reason to.
+    pub(crate) fn find_or_make_queue(&mut self, name: &QueueName) -> QueueId {
+        let queues = &mut self.store.queues;
+        let id = queues.intern(name.as_bytes());
+        queues.appear(id, queues.next_ordinal);
+        id
     }
 
     /// The jobs of which this holds, in order of number.
@@ -169,6 +193,10 @@ impl Engine {
     pub fn handle(&mut self, now: Now, client: ClientId, command: Command, answers: &mut Answers<'_>) {
         match command {
             Command::Enqueue(job) => self.handle_enqueue(now, client, *job, answers),
+            Command::Attend { queue, role, keeps_queue } => {
+                self.handle_attend(client, &queue, role, keeps_queue, answers);
+            }
+            Command::Leave { queue } => self.handle_leave(client, &queue, answers),
             Command::Run { job, wait_ms } => self.handle_run(now, client, *job, wait_ms, answers),
             Command::Lease(request) => self.handle_lease(now, client, &request, answers),
             Command::LeaseJob { job, hold } => self.handle_lease_job(now, client, &job, hold, answers),
@@ -185,7 +213,13 @@ impl Engine {
             Command::Group(steps) => self.handle_group(now, client, steps, answers),
             Command::Look(look) => self.handle_look(now, client, &look, answers),
         }
+        self.settle(now, answers);
+    }
+
+    /// Ends a call: those who wait are served, and queues go that have no reason to exist.
+    pub(crate) fn settle(&mut self, now: Now, answers: &mut Answers<'_>) {
         self.serve(now, answers);
+        self.store.sweep();
     }
 
     /// The client's waiting command, if it has one, is answered as if its time had run out.
@@ -193,7 +227,7 @@ impl Engine {
         if let Some(want) = self.end_wait(client) {
             self.time_out(now, client, &want, answers);
         }
-        self.serve(now, answers);
+        self.settle(now, answers);
     }
 
     /// The client is gone: its waiting command is dropped, and what it holds ends.
@@ -211,7 +245,8 @@ impl Engine {
         for number in held {
             self.part(now, number, answers);
         }
-        self.serve(now, answers);
+        self.leave_all(client);
+        self.settle(now, answers);
     }
 
     /// When [`Engine::tick`] next has something to do.
@@ -240,7 +275,7 @@ impl Engine {
     pub fn memory_bytes(&self) -> usize {
         let Store { jobs, queues, stretches, .. } = &self.store;
         let stored = jobs.memory_bytes() + queues.memory_bytes() + stretches.memory_bytes();
-        stored + self.waiting.memory_bytes() + self.records.capacity()
+        stored + self.store.attending.memory_bytes() + self.waiting.memory_bytes() + self.records.capacity()
     }
 
     /// How many jobs there are, finished ones that are kept included.

@@ -30,6 +30,7 @@ impl Engine {
         if let Err(refusal) = self.check_enqueue(now, &job, &Pending::default()) {
             return answers(client, Reply::Refused(refusal));
         }
+        self.store.attending.note_put(client);
         let number = self.enqueue(now, job, &[], false);
         let uuid = self.store.job(number).uuid();
         answers(client, Reply::Enqueued { number, uuid });
@@ -71,8 +72,8 @@ impl Engine {
 
     /// Puts a job that was checked. `previous` are the jobs that its group put before it.
     pub(crate) fn enqueue(&mut self, now: Now, job: NewJob, previous: &[JobNumber], runs: bool) -> JobNumber {
-        let NewJob { queue, body, urgency, uuid, name, own_time, start, lifetime_ms, attempts, failures, blockers } =
-            job;
+        let NewJob { queue, body, urgency, uuid, name, own_time, start, lifetime_ms, attempts, failures, .. } = job;
+        let (blockers, keeps_queue) = (job.blockers, job.keeps_queue);
         let blockers = if broken("engine-block-ignored") { Vec::new() } else { blockers };
         let late_ms = if broken("engine-lifetime-late") { 60_000 } else { 0 };
         let lifetime_ms =
@@ -97,7 +98,11 @@ impl Engine {
             (0, begin_blocked(now, date_ms, lifetime_ms))
         };
         self.counters.enqueued += 1;
-        self.create_queue(&queue);
+        if keeps_queue {
+            self.create_queue(&queue);
+        }
+        let id = self.find_or_make_queue(&queue);
+        self.store.queues.get_mut(id).totals.enqueued += 1;
         self.commit(Record::Enqueued(Enqueued {
             number,
             place,

@@ -38,6 +38,7 @@ impl Engine {
     ) {
         match self.find_held(client, job) {
             Ok(number) => {
+                self.tally(number, |tally| &mut tally.releases);
                 match again {
                     Some(again) if !self.store.job(number).attempts_used_up() => {
                         self.put_back_as(now, number, again, answers);
@@ -58,6 +59,7 @@ impl Engine {
         let (counts, held) = (job.counts_attempts(), is_held(job.state));
         // A lease from before a restart was not counted since.
         self.counters.leased = self.counters.leased.saturating_sub(1);
+        self.store.jobs.change_state(number, |job| job.leases = job.leases.saturating_sub(1));
         if held && !counts {
             self.store.set_state(number, State::Ready);
         } else {
@@ -65,7 +67,7 @@ impl Engine {
         }
         // Nobody had it, so its end means nothing to who waits for the job.
         self.resume_run(now, number, Some(now.engine_ms), answers);
-        self.serve(now, answers);
+        self.settle(now, answers);
     }
 
     /// Counts a failure. Says whether it was the last.
@@ -129,6 +131,8 @@ impl Engine {
             }
             return self.remove(now, number, answers);
         }
+        self.counters.timed_out += 1;
+        self.tally(number, |tally| &mut tally.timeouts);
         self.put_back(now, number, answers);
     }
 

@@ -38,6 +38,8 @@ impl Engine {
         let found = self.find(job);
         match found.and_then(|job| if job.allows(by, client) { Ok(job.number) } else { Err(Refusal::NotHeld) }) {
             Ok(number) => {
+                let queue = self.store.job(number).queue;
+                self.store.queues.get_mut(queue).totals.removed += 1;
                 self.remove(now, number, answers);
                 answers(client, Reply::Done);
             }

@@ -62,6 +62,11 @@ impl<K: Ord + Copy> Index<K> {
         self.root.contains(&key)
     }
 
+    /// How many elements are smaller than `key`.
+    pub(crate) fn count_below(&self, key: K) -> usize {
+        self.root.count_below(&key)
+    }
+
     /// The elements in order, without the first `offset`, which are passed over by their counts.
     pub(crate) fn iter_from(&self, offset: usize) -> impl Iterator<Item = K> + '_ {
         Iter::new(&self.root, offset)

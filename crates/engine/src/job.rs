@@ -3,7 +3,7 @@
 use crate::command::{AttemptRule, By, DateRank, FailureRule, OwnTime};
 use crate::names::{ClientId, JobNumber, LeaseId, Uuid};
 use crate::queue::QueueId;
-use crate::reply::StateView;
+use crate::reply::{StateView, Tally};
 use crate::time::NEVER_MS;
 use crate::{Parting, UsedUp};
 
@@ -23,6 +23,8 @@ pub(crate) struct Job {
     pub(crate) queue_len: u32,
     /// Which stretch of the log holds its newest full record.
     pub(crate) stretch: u32,
+    /// How often it was leased since the server's start.
+    pub(crate) leases: u32,
     pub(crate) rare: Option<Box<Rare>>,
 }
 
@@ -47,6 +49,8 @@ pub(crate) struct Rare {
     pub(crate) rank: Rank,
     /// Whether it was put by [`Command::Run`](crate::Command::Run) and ends with its client.
     pub(crate) runs: bool,
+    /// What happened to it since the server's start, but for its leases; not durable.
+    pub(crate) tally: Tally,
 }
 
 /// Where a job stands among those of its urgency.
@@ -115,6 +119,21 @@ impl Job {
 
     pub(crate) fn rank(&self) -> Rank {
         self.rare.as_ref().map_or(Rank::Usual, |rare| rare.rank)
+    }
+
+    /// What happened to it since the server's start.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally { leases: self.leases, ..self.rare.as_ref().map_or_else(Tally::default, |rare| rare.tally) }
+    }
+
+    /// When its lease or its delay ends by itself.
+    pub(crate) fn until(&self) -> Option<Due> {
+        match self.state {
+            State::Leased { until_ms: NEVER_MS, .. } | State::Held { until_ms: NEVER_MS, .. } => None,
+            State::Leased { until_ms, .. } | State::Held { until_ms, .. } => Some(Due::Engine(until_ms)),
+            State::Delayed { due, .. } => Some(due),
+            State::Blocked | State::Ready | State::Done | State::Failed | State::Buried { .. } => None,
+        }
     }
 
     pub(crate) fn runs(&self) -> bool {
@@ -274,6 +293,25 @@ mod tests {
         ] {
             assert_eq!(rare.memory_bytes(), plain + more, "{what}");
         }
+    }
+
+    #[test]
+    fn a_plain_job_takes_its_place_in_the_table_twice_and_its_body() {
+        let job = Job {
+            number: 1,
+            place: 1,
+            urgency: 0,
+            body: [0; 100].into(),
+            created_wall_ms: 0,
+            own_time: OwnTime::None,
+            state: State::Ready,
+            queue: QueueId::default(),
+            queue_len: 1,
+            stretch: 0,
+            leases: 0,
+            rare: None,
+        };
+        assert_eq!(job.memory_bytes(), 2 * size_of::<Job>() + 112);
     }
 
     #[test]

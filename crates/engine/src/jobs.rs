@@ -160,6 +160,7 @@ mod tests {
             body: Box::default(),
             created_wall_ms: 0,
             own_time: OwnTime::None,
+            leases: 0,
             state: State::Ready,
             queue: Queues::new(Seeded(0)).intern(b"q"),
             queue_len: 2,

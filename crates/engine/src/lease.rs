@@ -27,6 +27,7 @@ impl Engine {
         if let Err(refusal) = self.check_lease(client, request) {
             return answers(client, Reply::Refused(refusal));
         }
+        self.store.attending.note_asked(client);
         if request.creates_queues {
             for name in &request.queues {
                 self.create_queue(name);
@@ -159,6 +160,7 @@ impl Engine {
             self.pause_run(number);
         }
         self.counters.leased += u64::from(!broken("engine-leases-uncounted"));
+        self.store.jobs.change_state(number, |job| job.leases = job.leases.saturating_add(1));
         answers(client, Reply::Leased { job: self.view(self.store.job(number)), lease });
     }
 

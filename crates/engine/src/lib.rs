@@ -5,6 +5,7 @@
 
 mod admit;
 mod apply;
+mod attend;
 mod bury;
 mod bytes;
 mod command;
@@ -45,7 +46,7 @@ pub use admit::History;
 pub use bytes::Damaged;
 pub use command::{
     Again, AttemptRule, Backoff, Blocker, By, Choice, Command, DateRank, FailureRule, Hold, JobRef, LeaseRequest, Look,
-    NewJob, OwnTime, Parting, QueueOrder, Start, Step, UsedUp, Wait, Which,
+    NewJob, OwnTime, Parting, QueueOrder, Role, Start, Step, UsedUp, Wait, Which,
 };
 pub use engine::{Answers, Engine};
 pub use hash::{ByNumber, NumberHasher};
@@ -54,7 +55,9 @@ pub use limits::Limits;
 pub use names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
 pub use needs::Needs;
 pub use record_view::{Field, LiveJob, LiveQueue, RecordView, records};
-pub use reply::{Counters, JobView, Pause, QueueCounts, QueueView, Refusal, Reply, StateView};
+pub use reply::{
+    Counters, JobView, Pause, QueueCounts, QueueTotals, QueueView, Refusal, Reply, StateView, Sum, Tally, URGENT,
+};
 pub use snapshot::{JobSnapshot, QueueSnapshot, Snapshot};
 pub use time::{NEVER_MS, NextDeadline, Now};
 

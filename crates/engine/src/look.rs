@@ -1,11 +1,12 @@
 //! Looking, without changing anything.
 
+use crate::attend::Attending;
 use crate::command::{Look, QueueOrder, Which};
 use crate::engine::{Answers, Engine};
 use crate::job::Job;
 use crate::names::{ClientId, QueueName};
 use crate::queue::Queue;
-use crate::reply::{JobView, QueueView, Refusal, Reply};
+use crate::reply::{JobView, QueueView, Refusal, Reply, Sum};
 use crate::time::Now;
 
 impl Engine {
@@ -36,6 +37,10 @@ impl Engine {
                 answers(client, Reply::Queues { queues: &queues, counters: self.counters });
             }
             Look::Server => answers(client, Reply::Server(self.counters)),
+            Look::Sum => {
+                self.work += self.store.queues.len() as u64;
+                answers(client, Reply::Sum(self.sum()));
+            }
         }
     }
 
@@ -58,6 +63,21 @@ impl Engine {
             Which::Buried => queue.buried.iter_from(offset).take(count_max).map(|(_, number)| view(number)).collect(),
         };
         answers(client, Reply::Jobs(&jobs));
+    }
+
+    fn sum(&self) -> Sum {
+        let Attending { producers, workers, .. } = self.store.attending;
+        let waiting = self.waiting.for_jobs();
+        let mut sum = Sum { producers, workers, waiting, counters: self.counters, ..Sum::default() };
+        for QueueView { counts, urgent, .. } in self.store.queues.by_age().map(Queue::view) {
+            sum.queues += 1;
+            sum.counts.ready += counts.ready;
+            sum.counts.delayed += counts.delayed;
+            sum.counts.leased += counts.leased;
+            sum.counts.buried += counts.buried;
+            sum.urgent += urgent;
+        }
+        sum
     }
 
     fn look_at_queues(
@@ -92,6 +112,8 @@ impl Engine {
             created_wall_ms: job.created_wall_ms,
             date_wall_ms: rare.and_then(|rare| rare.date).map(|(wall_ms, _)| wall_ms),
             delay_ms: rare.map_or(0, |rare| rare.delay_ms),
+            until: job.until(),
+            tally: job.tally(),
         }
     }
 }

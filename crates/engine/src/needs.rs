@@ -38,7 +38,13 @@ impl Command {
             Command::Release { .. } | Command::Bury { .. } => 2 * SMALL_RECORD,
             Command::Remove { .. } => SMALL_RECORD,
             Command::Group(steps) => steps.iter().map(step_bytes_max).sum(),
-            Command::Extend { .. } | Command::Pause { .. } | Command::Await { .. } | Command::Look(_) => 0,
+            Command::Attend { queue, keeps_queue: true, .. } => SMALL_RECORD + queue.as_bytes().len(),
+            Command::Attend { .. }
+            | Command::Leave { .. }
+            | Command::Extend { .. }
+            | Command::Pause { .. }
+            | Command::Await { .. }
+            | Command::Look(_) => 0,
         }
     }
 }
@@ -83,6 +89,7 @@ impl Engine {
         match command {
             Command::Enqueue(_) | Command::Run { .. } => Needs::Room,
             Command::Group(_) if command.enqueues() => Needs::Room,
+            Command::Attend { queue, keeps_queue: true, .. } if !self.store.queues.is_kept(queue) => Needs::Room,
             Command::Lease(request) => {
                 let is_new = |name| !self.store.queues.exists(name);
                 if request.creates_queues && request.queues.iter().any(is_new) {
@@ -105,7 +112,9 @@ impl Engine {
             | Command::Bury { .. }
             | Command::Revive { .. }
             | Command::ReviveJob { .. } => Needs::Little,
-            Command::Complete { .. }
+            Command::Attend { .. }
+            | Command::Leave { .. }
+            | Command::Complete { .. }
             | Command::Release { again: None, .. }
             | Command::Extend { .. }
             | Command::Pause { .. }

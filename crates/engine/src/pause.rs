@@ -21,6 +21,7 @@ impl Engine {
             return answers(client, Reply::Refused(Refusal::NoSuchQueue));
         };
         self.end_pause(queue);
+        self.store.queues.get_mut(queue).totals.pauses += 1;
         if pause_ms > 0 {
             let until_ms = now.engine_ms.saturating_add(pause_ms);
             self.store.queues.get_mut(queue).pause = Some(Pause { ms: pause_ms, until_ms });
@@ -31,9 +32,13 @@ impl Engine {
 
     /// The jobs of a queue can be taken again.
     pub(crate) fn end_pause(&mut self, queue: QueueId) {
-        if let Some(pause) = self.store.queues.get_mut(queue).pause.take() {
-            self.store.timers.remove(pause.until_ms, Timer::PauseEnd(queue));
+        let paused = self.store.queues.get_mut(queue);
+        let Some(pause) = paused.pause.take() else {
+            return;
+        };
+        if !paused.waiting.is_empty() {
             self.store.stirred.push(queue);
         }
+        self.store.timers.remove(pause.until_ms, Timer::PauseEnd(queue));
     }
 }

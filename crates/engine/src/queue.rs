@@ -7,11 +7,11 @@ use crate::hash::Seeded;
 use crate::index::Index;
 use crate::job::{Job, Rank};
 use crate::names::{ClientId, JobNumber, QueueName};
-use crate::reply::{Pause, QueueCounts, QueueView};
+use crate::reply::{Pause, QueueCounts, QueueTotals, QueueView, URGENT};
 use crate::time::Now;
 
 /// A queue, for as long as it exists or is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueId(u32);
 
 /// What a job's turn depends on: the least is taken first.
@@ -32,6 +32,11 @@ impl OrderKey {
             place: job.place,
             number: job.number,
         }
+    }
+
+    /// The first that is not urgent, if there were such a job.
+    fn beyond_urgent() -> Self {
+        OrderKey { calm: !URGENT + 1, rank: Rank::Ahead(i64::MIN), place: 0, number: 0 }
     }
 }
 
@@ -67,12 +72,17 @@ pub(crate) struct Queue {
     /// Where it stands among the queues by age. A queue that is only waited for has no such place: it does not
     /// exist, and is forgotten with its last waiter.
     pub(crate) ordinal: Option<u64>,
+    /// Whether its record is written, and it exists for ever. Else it goes when it has no job, and nobody attends it.
+    pub(crate) is_kept: bool,
     /// How many jobs are in it, in any state.
     pub(crate) jobs: usize,
     /// Which stretch of the log holds its newest record.
     pub(crate) stretch: u32,
-    /// Whether it is paused; not durable.
+    /// Whether it is paused; not durable, as all that follows.
     pub(crate) pause: Option<Pause>,
+    pub(crate) putters: usize,
+    pub(crate) takers: usize,
+    pub(crate) totals: QueueTotals,
 }
 
 impl Queue {
@@ -92,9 +102,15 @@ impl Queue {
             + self.buried.memory_bytes()
     }
 
-    /// What its record takes in the log, if it exists.
+    /// What its record takes in the log, if it has one.
     pub(crate) fn record_bytes(&self) -> u64 {
-        self.ordinal.map_or(0, |ordinal| 1 + bytes_len(self.name.as_bytes()) + number_len(ordinal)) as u64
+        let ordinal = self.ordinal.filter(|_| self.is_kept);
+        ordinal.map_or(0, |ordinal| 1 + bytes_len(self.name.as_bytes()) + number_len(ordinal)) as u64
+    }
+
+    /// Whether it has no reason to exist any longer.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_kept && self.jobs == 0 && self.putters == 0 && self.takers == 0
     }
 
     /// Its delayed jobs in the order in which they fall due.
@@ -123,7 +139,16 @@ impl Queue {
             leased: self.leased,
             buried: self.buried.len(),
         };
-        QueueView { name: &self.name, counts, pause: self.pause }
+        QueueView {
+            name: &self.name,
+            counts,
+            urgent: self.ready.count_below(OrderKey::beyond_urgent()),
+            pause: self.pause,
+            putters: self.putters,
+            takers: self.takers,
+            waiting: self.waiting.len(),
+            totals: self.totals,
+        }
     }
 }
 
@@ -178,6 +203,11 @@ impl Queues {
         self.find(name).is_some()
     }
 
+    /// Whether the queue of that name exists for ever.
+    pub(crate) fn is_kept(&self, name: &QueueName) -> bool {
+        self.find(name).is_some_and(|queue| queue.is_kept)
+    }
+
     /// The queue of that name, if it exists or is waited for.
     pub(crate) fn id(&self, name: &[u8]) -> Option<QueueId> {
         if let Some(id) = self.last
@@ -202,19 +232,45 @@ impl Queues {
         self.created.get(&ordinal).copied()
     }
 
-    /// The queue of that name; from now on it exists. The ordinal must be free.
+    /// The queue of that name; from now on it exists, for ever. The ordinal must be free, or its own.
     pub(crate) fn create(&mut self, name: &[u8], ordinal: u64) -> QueueId {
         let id = self.intern(name);
+        self.appear(id, ordinal);
+        let queue = self.get_mut(id);
+        if !queue.is_kept {
+            queue.is_kept = true;
+            let bytes = queue.record_bytes();
+            self.record_bytes += bytes;
+        }
+        id
+    }
+
+    /// A queue exists, for as long as it has a reason to. The ordinal must be free, unless it exists already.
+    pub(crate) fn appear(&mut self, id: QueueId, ordinal: u64) {
         let queue = self.get_mut(id);
         if queue.ordinal.is_none() {
             queue.ordinal = Some(ordinal);
-            let (bytes, name) = (queue.record_bytes(), queue.name.clone());
-            self.record_bytes += bytes;
+            let name = queue.name.clone();
             self.created.insert(ordinal, id);
             self.sorted.insert(name, id);
             self.next_ordinal = self.next_ordinal.max(ordinal + 1);
         }
-        id
+    }
+
+    /// If a queue has no reason to exist it does not any longer. The pause that was going on, if any.
+    pub(crate) fn forget_idle(&mut self, id: QueueId) -> Option<Pause> {
+        let queue = self.get_mut(id);
+        if !queue.is_idle() {
+            return None;
+        }
+        queue.totals = QueueTotals::default();
+        let (pause, ordinal, name) = (queue.pause.take(), queue.ordinal.take(), queue.name.clone());
+        if let Some(ordinal) = ordinal {
+            self.created.remove(&ordinal);
+            self.sorted.remove(&name);
+        }
+        self.forget_unused(id);
+        pause
     }
 
     /// A job has come into a queue.
@@ -246,9 +302,13 @@ impl Queues {
             leased: 0,
             waiting: BTreeMap::new(),
             ordinal: None,
+            is_kept: false,
             jobs: 0,
             stretch: 0,
             pause: None,
+            putters: 0,
+            takers: 0,
+            totals: QueueTotals::default(),
         };
         let id = self.free.pop().unwrap_or_else(|| {
             let id = u32::try_from(self.slots.len()).expect("limits keep queues far below 2^32");
@@ -264,7 +324,7 @@ impl Queues {
     /// Forgets a queue that does not exist and that nobody waits for any more.
     pub(crate) fn forget_unused(&mut self, id: QueueId) {
         let queue = self.get(id);
-        if queue.ordinal.is_some() || !queue.waiting.is_empty() {
+        if queue.ordinal.is_some() || queue.jobs > 0 || !queue.waiting.is_empty() {
             return;
         }
         let queue = self.slots[id.0 as usize].take().expect("looked at above");
@@ -283,10 +343,15 @@ impl Queues {
         self.sorted.values().map(|&id| self.get(id))
     }
 
-    /// Those that have jobs and do not exist: their own records are yet to come, or lost.
-    pub(crate) fn without_record(&self) -> Vec<QueueName> {
-        let lost = self.all().filter(|queue| queue.ordinal.is_none() && queue.jobs > 0);
-        lost.map(|queue| queue.name.clone()).collect()
+    /// After a replay, those that have jobs and no record exist as long as they have.
+    pub(crate) fn appear_without_record(&mut self) {
+        let unrecorded = self.all().filter(|queue| queue.ordinal.is_none() && queue.jobs > 0);
+        let mut names: Vec<QueueName> = unrecorded.map(|queue| queue.name.clone()).collect();
+        names.sort_unstable();
+        for name in names {
+            let id = self.intern(name.as_bytes());
+            self.appear(id, self.next_ordinal);
+        }
     }
 
     /// All, also those that are only waited for.
@@ -346,18 +411,23 @@ mod tests {
     }
 
     #[test]
-    fn queues_with_jobs_and_without_a_record_are_known() {
+    fn queues_with_jobs_and_without_a_record_exist_as_long_as_they_have_any() {
         let mut queues = Queues::new(Seeded(0));
-        let lost = queues.intern(b"lost");
+        let (late, early) = (queues.intern(b"late"), queues.intern(b"early"));
         queues.intern(b"empty");
-        let there = queues.create(b"there", 1);
-        queues.join(there);
-        assert_eq!(queues.without_record(), []);
-        queues.join(lost);
-        queues.join(lost);
-        queues.part(lost);
-        assert_eq!(queues.without_record(), [QueueName::new(b"lost")]);
-        queues.part(lost);
-        assert_eq!(queues.without_record(), []);
+        queues.create(b"kept", 1);
+        queues.join(late);
+        queues.join(late);
+        queues.join(early);
+        queues.appear_without_record();
+        let names = |queues: &Queues| queues.by_age().map(|queue| queue.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&queues), [b"kept".as_slice(), b"early", b"late"].map(QueueName::new));
+        queues.part(late);
+        queues.forget_idle(late);
+        assert!(queues.exists(&QueueName::new(b"late")), "it has a job");
+        queues.part(late);
+        queues.forget_idle(late);
+        assert!(!queues.exists(&QueueName::new(b"late")));
+        assert_eq!(queues.id(b"late"), None, "it is forgotten");
     }
 }

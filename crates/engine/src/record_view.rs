@@ -318,7 +318,7 @@ impl Engine {
 
     /// All queues, the oldest first.
     pub fn live_queues(&self) -> impl Iterator<Item = LiveQueue<'_>> {
-        self.store.queues.by_age().map(|queue| LiveQueue {
+        self.store.queues.by_age().filter(|queue| queue.is_kept).map(|queue| LiveQueue {
             name: &queue.name,
             jobs: queue.jobs,
             record_bytes: queue.record_bytes(),

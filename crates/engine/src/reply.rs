@@ -2,6 +2,7 @@
 //! them out at once.
 
 use crate::command::OwnTime;
+use crate::job::Due;
 use crate::names::{JobNumber, LeaseId, QueueName, Uuid};
 
 /// The answer to one command. Each command gets exactly one, at once or after a wait.
@@ -25,7 +26,7 @@ pub enum Reply<'a> {
     NoJob,
     /// There is no job to take, and the time of one that the asker holds is nearly over.
     LeaseEnding,
-    /// It was completed, released, buried, revived, extended or removed, or a queue was paused.
+    /// It was completed, released, buried, revived, extended or removed; or a queue was paused, attended or left.
     Done,
     /// Jobs of a queue were revived.
     Revived {
@@ -75,6 +76,8 @@ pub enum Reply<'a> {
     },
     /// The server's counters since its start.
     Server(Counters),
+    /// All queues together, and the server's counters at the same moment.
+    Sum(Sum),
     /// Nothing was changed, and why.
     Refused(Refusal),
 }
@@ -157,6 +160,25 @@ pub struct JobView<'a> {
     pub date_wall_ms: Option<i64>,
     /// How long it was to wait when it was put, or last released.
     pub delay_ms: u64,
+    /// When its lease or its delay ends by itself, if it does.
+    pub until: Option<Due>,
+    /// What happened to it since the server's start.
+    pub tally: Tally,
+}
+
+/// How often something happened to a job since the server's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// It was leased.
+    pub leases: u32,
+    /// The time of a lease was over.
+    pub timeouts: u32,
+    /// It was put back by who held it.
+    pub releases: u32,
+    /// It was buried.
+    pub burials: u32,
+    /// It was revived.
+    pub revivals: u32,
 }
 
 /// Where a job stands.
@@ -185,15 +207,40 @@ pub struct QueueView<'a> {
     pub name: &'a QueueName,
     /// Its counts.
     pub counts: QueueCounts,
+    /// How many of the ready ones have an urgency of at least [`URGENT`].
+    pub urgent: usize,
     /// Whether it is paused.
     pub pause: Option<Pause>,
+    /// Clients that put jobs there.
+    pub putters: usize,
+    /// Clients that take jobs from there.
+    pub takers: usize,
+    /// Clients that wait for a job of it.
+    pub waiting: usize,
+    /// What happened since it came to exist, or since the server's start.
+    pub totals: QueueTotals,
+}
+
+/// From this urgency on a job counts as urgent.
+pub const URGENT: i128 = -1_023;
+
+/// What happened in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueTotals {
+    /// Jobs put.
+    pub enqueued: u64,
+    /// Jobs removed because somebody asked for it.
+    pub removed: u64,
+    /// Pauses.
+    pub pauses: u64,
 }
 
 impl<'a> QueueView<'a> {
     /// A queue that has these counts and is as usual otherwise.
     #[must_use]
     pub fn plain(name: &'a QueueName, counts: QueueCounts) -> Self {
-        QueueView { name, counts, pause: None }
+        let totals = QueueTotals::default();
+        QueueView { name, counts, urgent: 0, pause: None, putters: 0, takers: 0, waiting: 0, totals }
     }
 }
 
@@ -219,6 +266,25 @@ pub struct QueueCounts {
     pub buried: usize,
 }
 
+/// All queues together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// How many queues there are.
+    pub queues: usize,
+    /// Their counts.
+    pub counts: QueueCounts,
+    /// How many of the ready jobs have an urgency of at least [`URGENT`].
+    pub urgent: usize,
+    /// Clients that wait for a job.
+    pub waiting: usize,
+    /// Clients that attend a queue and have put a job.
+    pub producers: usize,
+    /// Clients that attend a queue and have asked for the next job of one.
+    pub workers: usize,
+    /// What [`Reply::Server`] would say.
+    pub counters: Counters,
+}
+
 /// What happened since the server's start, over all protocols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -234,4 +300,6 @@ pub struct Counters {
     pub dead: u64,
     /// Unfinished jobs whose lifetime ended.
     pub evicted: u64,
+    /// Leases whose time was over.
+    pub timed_out: u64,
 }

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::command::OwnTime;
+use crate::command::{OwnTime, Role};
 use crate::engine::Engine;
 use crate::job::{Due, Job, Rank, State};
 use crate::names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
-use crate::queue::{DueKey, OrderKey, Queue};
+use crate::queue::{DueKey, OrderKey, Queue, QueueId};
 use crate::record::{Record, put_kept};
-use crate::reply::{Pause, QueueCounts, StateView};
+use crate::reply::{Pause, QueueCounts, StateView, Tally};
 use crate::stretch::Entry;
 use crate::timers::Timer;
 use crate::waiting::Want;
@@ -23,6 +23,19 @@ pub struct Snapshot {
     pub queues: Vec<QueueSnapshot>,
     /// In the order in which they began to wait.
     pub waiting: Vec<ClientId>,
+}
+
+impl Snapshot {
+    /// Without what does not outlive a restart: where queues stand that have no record, and what happened to jobs since
+    /// the start.
+    #[must_use]
+    pub fn durable(mut self) -> Self {
+        self.queues.sort_by(|a, b| a.name.cmp(&b.name));
+        for job in &mut self.jobs {
+            job.tally = Tally::default();
+        }
+        self
+    }
 }
 
 /// A job, laid open. The fields are those of [`JobView`](crate::JobView) and what is behind them.
@@ -57,6 +70,7 @@ pub struct JobSnapshot {
     pub created_wall_ms: i64,
     pub date_wall_ms: Option<i64>,
     pub delay_ms: u64,
+    pub tally: Tally,
     pub runs: bool,
 }
 
@@ -73,6 +87,8 @@ pub struct QueueSnapshot {
     pub counts: QueueCounts,
     /// Whether it is paused.
     pub pause: Option<Pause>,
+    /// Clients that put jobs there, and that take jobs from there.
+    pub attended: (usize, usize),
 }
 
 impl Engine {
@@ -87,6 +103,7 @@ impl Engine {
             buried: queue.buried.iter_from(0).map(|(_, number)| number).collect(),
             counts: queue.view().counts,
             pause: queue.pause,
+            attended: (queue.putters, queue.takers),
         });
         Snapshot {
             jobs,
@@ -137,6 +154,7 @@ impl Engine {
             created_wall_ms: view.created_wall_ms,
             date_wall_ms: view.date_wall_ms,
             delay_ms: view.delay_ms,
+            tally: view.tally,
             runs: job.runs(),
         }
     }
@@ -201,8 +219,10 @@ impl Engine {
         let queues_bytes: usize = store.queues.all().map(Queue::memory_bytes).sum();
         assert_eq!(store.queues.memory_bytes(), queues_bytes, "memory of queues");
         self.check_stretches();
+        self.check_attending();
         assert_eq!(store.timers.len(), timers + self.check_waiting() + self.check_pauses(), "deadlines");
         assert!(store.stirred.is_empty(), "the waiting have been served");
+        assert!(store.idle.is_empty(), "queues without a reason have gone");
     }
 
     /// Checks what is known of the log: that each job and queue is listed where its newest full record is, and what
@@ -226,7 +246,7 @@ impl Engine {
             put_kept(&mut record, job, store.queues.get(job.queue).name.as_bytes());
             bytes += record.len() as u64;
         }
-        for queue in store.queues.by_age() {
+        for queue in store.queues.by_age().filter(|queue| queue.is_kept) {
             let id = store.queues.id(queue.name.as_bytes()).expect("a queue is found by its name");
             assert!(!tracked || queues.contains(&(queue.stretch, id)), "queue {:?} in its stretch", queue.name);
             record.clear();
@@ -273,6 +293,26 @@ impl Engine {
             1
         });
         of_state + of_life
+    }
+
+    /// Checks that each queue that exists has a reason to, and knows how many attend it.
+    fn check_attending(&self) {
+        let queues = &self.store.queues;
+        let mut attended: BTreeMap<QueueId, (usize, usize)> = BTreeMap::new();
+        for (queue, role) in self.store.attending.iter() {
+            let (putters, takers) = attended.entry(queue).or_default();
+            match role {
+                Role::Putter => *putters += 1,
+                Role::Taker => *takers += 1,
+            }
+        }
+        for queue in queues.all() {
+            let id = queues.id(queue.name.as_bytes()).expect("a queue is found by its name");
+            let counted = attended.get(&id).copied().unwrap_or_default();
+            assert_eq!((queue.putters, queue.takers), counted, "who attends {:?}", queue.name);
+            let has_reason = queue.is_kept || queue.jobs > 0 || counted != (0, 0);
+            assert_eq!(queue.ordinal.is_some(), has_reason, "whether {:?} exists", queue.name);
+        }
     }
 
     /// Checks the queues that are paused. How many of these have a deadline.

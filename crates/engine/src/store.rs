@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::admit::COUNT_MAX;
+use crate::attend::Attending;
 use crate::hash::{ByNumber, Seeded};
 use crate::job::{Due, Job, State};
 use crate::jobs::Jobs;
 use crate::names::{ClientId, JobNumber, LeaseId, Uuid};
 use crate::queue::{DueKey, OrderKey, QueueId, Queues};
+use crate::reply::Tally;
 use crate::stretch::Stretches;
 use crate::timers::{Timer, Timers};
 
@@ -24,8 +26,12 @@ pub(crate) struct Store {
     pub(crate) blocks: HashMap<JobNumber, BTreeSet<JobNumber>, ByNumber>,
     /// What each client holds, in the order in which it was leased.
     pub(crate) held: HashMap<ClientId, BTreeMap<LeaseId, JobNumber>, ByNumber>,
+    /// What each client has to do with which queues; not of those that have to do with none.
+    pub(crate) attending: Attending,
     /// Queues that have waiting clients and got a ready job.
     pub(crate) stirred: Vec<QueueId>,
+    /// Queues that had no reason to exist any longer.
+    pub(crate) idle: Vec<QueueId>,
     pub(crate) next_number: JobNumber,
     /// The next number after a restart: those that a refused group skipped were given to nobody.
     pub(crate) next_number_kept: JobNumber,
@@ -44,7 +50,9 @@ impl Store {
             uuids: HashMap::with_hasher(Seeded(seed)),
             blocks: HashMap::default(),
             held: HashMap::default(),
+            attending: Attending::default(),
             stirred: Vec::new(),
+            idle: Vec::new(),
             next_number: 1,
             next_number_kept: 1,
             next_place: 1,
@@ -97,10 +105,37 @@ impl Store {
         });
     }
 
+    /// Something that is counted happened to a job.
+    pub(crate) fn tally(&mut self, number: JobNumber, count: fn(&mut Tally) -> &mut u32) {
+        self.jobs.change(number, |job| {
+            let count = count(&mut job.rare_mut().tally);
+            *count = count.saturating_add(1);
+        });
+    }
+
     /// The jobs, and the indexes that follow from them.
     pub(crate) fn parts(&mut self) -> (&mut Jobs, Indexes<'_>) {
         let Store { jobs, queues, timers, held, stirred, .. } = self;
         (jobs, Indexes { queues, timers, held, stirred })
+    }
+
+    /// A queue has lost a reason to exist. If it has none left it goes when the call is over.
+    pub(crate) fn let_go(&mut self, queue: QueueId) {
+        if self.queues.get(queue).is_idle() {
+            self.idle.push(queue);
+        }
+    }
+
+    /// The call is over: queues that have no reason to exist are forgotten, and their pauses with them.
+    pub(crate) fn sweep(&mut self) {
+        let mut idle = std::mem::take(&mut self.idle);
+        idle.sort_unstable();
+        idle.dedup();
+        for queue in idle {
+            if let Some(pause) = self.queues.forget_idle(queue) {
+                self.timers.remove(pause.until_ms, Timer::PauseEnd(queue));
+            }
+        }
     }
 
     /// How many jobs a client holds.

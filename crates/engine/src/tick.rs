@@ -17,6 +17,12 @@ impl Engine {
     ///
     /// False if a portion was decided and there is more that fell due: it is for the next tick, which is due at once.
     pub fn tick(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) -> bool {
+        let is_done = self.fall_due(now, until_ms, answers);
+        self.store.sweep();
+        is_done
+    }
+
+    fn fall_due(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) -> bool {
         let end = self.portion_end();
         while let Some(number) = self.due_date(now) {
             if self.records.len() >= end {

@@ -15,6 +15,8 @@ pub(crate) struct Waiting {
     tickets: BTreeMap<u64, ClientId>,
     /// Who waits for the result of a job, in that order.
     results: HashMap<JobNumber, BTreeMap<u64, ClientId>, ByNumber>,
+    /// How many wait for a job.
+    for_jobs: usize,
     last_ticket: u64,
     memory_bytes: usize,
 }
@@ -72,6 +74,7 @@ impl Waiting {
         if let Want::Result(number) | Want::Run { number, .. } = want {
             self.results.entry(number).or_default().insert(ticket, client);
         }
+        self.for_jobs += usize::from(matches!(want, Want::Lease(_)));
         self.tickets.insert(ticket, client);
         self.memory_bytes += want.memory_bytes();
         let before = self.clients.insert(client, Waiter { ticket, until_ms, want });
@@ -83,6 +86,7 @@ impl Waiting {
     pub(crate) fn end(&mut self, client: ClientId) -> Option<Waiter> {
         let waiter = self.clients.remove(&client)?;
         self.tickets.remove(&waiter.ticket);
+        self.for_jobs -= usize::from(matches!(waiter.want, Want::Lease(_)));
         if !crate::broken("engine-waiters-leak") {
             self.memory_bytes -= waiter.want.memory_bytes();
         }
@@ -94,6 +98,11 @@ impl Waiting {
             }
         }
         Some(waiter)
+    }
+
+    /// How many wait for a job.
+    pub(crate) fn for_jobs(&self) -> usize {
+        self.for_jobs
     }
 
     /// The memory that those who wait take.

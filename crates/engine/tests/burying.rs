@@ -3,8 +3,8 @@
 mod support;
 
 use jobyard_engine::{
-    Again, By, ClientId, Command, DateRank, Engine, Hold, JobRef, Limits, Look, NewJob, OwnTime, Parting, Refusal,
-    Reply, Start, StateView, Which,
+    Again, Blocker, By, ClientId, Command, DateRank, Engine, Field, Hold, JobRef, Limits, Look, NewJob, OwnTime,
+    Parting, Refusal, Reply, Start, StateView, Which, records,
 };
 use support::{CLIENT, World, name, plain};
 
@@ -208,4 +208,17 @@ fn what_someone_else_has_can_be_removed_by_anyone_or_by_nobody_else_as_is_said()
     let mut world = World::new();
     world.enqueue(plain("q"));
     world.command(Command::Remove { job: JobRef::Number(1), by: By::HolderOrNobody });
+}
+
+#[test]
+fn the_delay_of_a_job_that_is_blocked_is_written_with_its_length_and_no_end() {
+    let mut world = World::new();
+    let blocker = world.enqueue(plain("q"));
+    let start = Start::After(700);
+    let begin = world.bytes();
+    world.enqueue(NewJob { start, blockers: vec![Blocker::Number(blocker)], ..plain("q") });
+    let written = records(&world.stretches[0][begin..]).next().unwrap().unwrap();
+    let field = |name| written.fields.iter().find(|field| field.0 == name).map(|field| &field.1);
+    assert_eq!(field("delay_ms"), Some(&Field::Number(700)));
+    assert_eq!(field("until_ms"), None);
 }

@@ -2,7 +2,7 @@
 
 use jobyard_engine::{
     By, Choice, ClientId, Command, Engine, Hold, JobRef, LeaseRequest, Limits, Look, NewJob, Now, QueueName,
-    QueueOrder, Reply, Wait,
+    QueueOrder, Reply, Wait, Which,
 };
 
 fn engine() -> Engine {
@@ -50,6 +50,11 @@ fn what_is_written_given_and_looked_at_is_counted_as_work() {
     work_of(&mut engine, put("another", 1));
     let look = Look::Queues { order: QueueOrder::Created, nameable: |_| true, offset: 0, count_max: 1 };
     assert_eq!(work_of(&mut engine, Command::Look(look)), 2, "all queues, however few are wanted");
+    assert_eq!(work_of(&mut engine, Command::Look(Look::Sum)), 2);
+    for (which, work) in [(Which::Ready, 0), (Which::Delayed, 0), (Which::Buried, 0), (Which::Due, 5)] {
+        let look = Look::Jobs { queue: name("q"), which, offset: 5, count_max: 1 };
+        assert_eq!(work_of(&mut engine, Command::Look(look)), work, "{which:?}: what has to be passed over one by one");
+    }
 }
 
 #[test]

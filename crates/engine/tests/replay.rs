@@ -1,6 +1,6 @@
 //! What is read back from a log may be anything: it is refused, never a panic, and never believed.
 
-use jobyard_engine::{By, Command, Damaged, Engine, History, Limits, NewJob, Now, QueueName};
+use jobyard_engine::{By, Command, Damaged, Engine, History, Limits, NewJob, Now, QueueName, Role};
 use proptest::prelude::*;
 
 const NOW: Now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
@@ -32,6 +32,35 @@ fn a_record_about_a_job_that_is_not_there_is_damage() {
     assert_eq!(reader.replay(&put, History::Whole), Err(Damaged), "a number is given once");
     assert_eq!(reader.replay(&removed, History::Whole), Ok(()));
     assert!(reader.snapshot().jobs.is_empty());
+}
+
+#[test]
+fn counters_that_come_after_something_else_do_not_say_that_the_log_begins_there() {
+    let mut writer = Engine::new(Limits::default(), 1, 0);
+    let ask = |writer: &mut Engine, command| {
+        writer.clear_records();
+        writer.handle(NOW, jobyard_engine::ClientId(1), command, &mut |_, _| {});
+        writer.records().to_vec()
+    };
+    let queue = QueueName::new(b"q");
+    let create = Command::Attend { queue: queue.clone(), role: Role::Putter, keeps_queue: true };
+    let created = ask(&mut writer, create);
+    let put = ask(&mut writer, Command::Enqueue(Box::new(NewJob::plain(queue, b"x"[..].into()))));
+    let removed = ask(&mut writer, Command::Remove { job: jobyard_engine::JobRef::Number(1), by: By::Anyone });
+    // Of an engine that has given a queue its age, and no job its number.
+    let mut counting = Engine::new(Limits::default(), 1, 0);
+    counting.begin_stretch();
+    counting.replay(&created, History::Whole).unwrap();
+    counting.begin_keep_all();
+    let counters = counting.records().to_vec();
+
+    let reads = |records: &[&[u8]]| {
+        let mut reader = Engine::new(Limits::default(), 2, 0);
+        reader.replay(&records.concat(), History::Whole)
+    };
+    assert_eq!(reads(&[&counters, &removed]), Ok(()), "jobs came before");
+    assert_eq!(reads(&[&created, &counters, &removed]), Err(Damaged), "there was no such job");
+    assert_eq!(reads(&[&created, &counters, &put, &removed]), Ok(()));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the codecs' tests share: a quiet world, and a job as it is leased.
 
-use jobyard_engine::{JobNumber, JobView, Limits, Now, OwnTime, QueueName, StateView, Uuid};
+use jobyard_engine::{JobNumber, JobView, Limits, Now, OwnTime, QueueName, StateView, Tally, Uuid};
 
 use crate::codec::{Context, Health};
 
@@ -33,5 +33,7 @@ pub(crate) fn leased<'a>(number: JobNumber, queue: &'a QueueName, body: &'a [u8]
         created_wall_ms: 0,
         date_wall_ms: None,
         delay_ms: 0,
+        until: None,
+        tally: Tally::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! A second engine, written from `docs/engine.md` alone: vectors and linear scans, no index, no record, so
 //! that it can be seen to be right. It shares the engine's vocabulary and nothing else.
 
+mod attend;
 mod bury;
 mod change;
 mod enqueue;
@@ -12,11 +13,11 @@ mod look;
 mod tick;
 mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jobyard_engine::{
     Answers, ClientId, Command, Counters, Due, JobNumber, JobRef, LeaseId, Limits, NEVER_MS, NextDeadline, Now, Pause,
-    QueueCounts, QueueName, QueueSnapshot, Refusal, Reply, Snapshot,
+    QueueCounts, QueueName, QueueSnapshot, QueueTotals, Refusal, Reply, Snapshot, Tally,
 };
 
 use job::{Job, State};
@@ -39,6 +40,19 @@ pub struct Model {
     jobs: Vec<Job>,
     /// The oldest first.
     queues: Vec<QueueName>,
+    /// Those of them that exist for ever.
+    kept_queues: BTreeSet<QueueName>,
+    /// Who puts jobs into which queue.
+    putters: BTreeMap<ClientId, QueueName>,
+    /// Who takes jobs from which queues.
+    takers: BTreeSet<(ClientId, QueueName)>,
+    /// Who has attended a queue.
+    attendants: BTreeSet<ClientId>,
+    /// Of these, who has put a job, and who has asked for one.
+    producers: BTreeSet<ClientId>,
+    workers: BTreeSet<ClientId>,
+    /// What happened in each queue since it came to exist.
+    totals: BTreeMap<QueueName, QueueTotals>,
     /// The pauses that go on.
     pauses: BTreeMap<QueueName, Pause>,
     /// In the order in which they began.
@@ -64,6 +78,13 @@ impl Model {
             burials: 0,
             jobs: Vec::new(),
             queues: Vec::new(),
+            kept_queues: BTreeSet::new(),
+            putters: BTreeMap::new(),
+            takers: BTreeSet::new(),
+            attendants: BTreeSet::new(),
+            producers: BTreeSet::new(),
+            workers: BTreeSet::new(),
+            totals: BTreeMap::new(),
             pauses: BTreeMap::new(),
             waiting: Vec::new(),
             counters: Counters::default(),
@@ -76,6 +97,8 @@ impl Model {
     pub fn handle(&mut self, now: Now, client: ClientId, command: Command, answers: &mut Answers<'_>) {
         match command {
             Command::Enqueue(job) => self.enqueue(now, client, &job, answers),
+            Command::Attend { queue, role, keeps_queue } => self.attend(client, &queue, role, keeps_queue, answers),
+            Command::Leave { queue } => self.leave(client, &queue, answers),
             Command::Run { job, wait_ms } => self.run(now, client, *job, wait_ms, answers),
             Command::Lease(request) => self.lease(now, client, *request, answers),
             Command::LeaseJob { job, hold } => self.lease_job(now, client, &job, hold, answers),
@@ -92,7 +115,12 @@ impl Model {
             Command::Group(steps) => self.group(now, client, &steps, answers),
             Command::Look(look) => self.look(now, client, &look, answers),
         }
+        self.settle(now, answers);
+    }
+
+    fn settle(&mut self, now: Now, answers: &mut Answers<'_>) {
         self.serve(now, answers);
+        self.forget_idle_queues();
     }
 
     /// The client's waiting command is answered as if its time had run out.
@@ -100,7 +128,7 @@ impl Model {
         if self.is_waiting(client) {
             self.wait_ends(now, client, answers);
         }
-        self.serve(now, answers);
+        self.settle(now, answers);
     }
 
     /// The client is gone.
@@ -120,7 +148,8 @@ impl Model {
         for (_, number) in held {
             self.holder_gone(now, number, answers);
         }
-        self.serve(now, answers);
+        self.leave_all(client);
+        self.settle(now, answers);
     }
 
     /// The lease never reached its client.
@@ -128,7 +157,7 @@ impl Model {
         if self.lives(number) && self.job(number).lease().is_some_and(|current| current.id == lease) {
             self.undo(now, number, answers);
         }
-        self.serve(now, answers);
+        self.settle(now, answers);
     }
 
     /// What is left after a crash, at `now`, in the next epoch.
@@ -138,6 +167,8 @@ impl Model {
         self.next_number = self.next_number_kept;
         self.waiting.clear();
         self.pauses.clear();
+        self.totals.clear();
+        self.forget_attendance();
         for job in &mut self.jobs {
             if job.lease().is_some_and(|lease| lease.holder.is_some()) {
                 job.state = State::Ready;
@@ -155,6 +186,10 @@ impl Model {
             self.used_up(now, number, &[], Why::UsedUp, nobody);
         }
         self.counters = Counters::default();
+        for job in &mut self.jobs {
+            job.tally = Tally::default();
+        }
+        self.forget_idle_queues();
     }
 
     /// When `tick` next has something to do.
@@ -179,6 +214,7 @@ impl Model {
             buried: self.buried_in_order(name).iter().map(|job| job.number).collect(),
             counts: self.counts(name),
             pause: self.pauses.get(name).copied(),
+            attended: self.attended(name),
         });
         Snapshot {
             jobs: self.jobs.iter().map(Job::snapshot).collect(),
@@ -239,7 +275,14 @@ impl Model {
         counts
     }
 
+    /// The queue exists for ever.
     fn create_queue(&mut self, queue: &QueueName) {
+        self.make_queue(queue);
+        self.kept_queues.insert(queue.clone());
+    }
+
+    /// The queue exists, for as long as it has a reason to.
+    fn make_queue(&mut self, queue: &QueueName) {
         if !self.queues.contains(queue) {
             self.queues.push(queue.clone());
         }
@@ -250,6 +293,7 @@ impl Model {
             return answers(client, Reply::Refused(Refusal::NoSuchQueue));
         }
         self.pauses.remove(queue);
+        self.totals.entry(queue.clone()).or_default().pauses += 1;
         if pause_ms > 0 {
             let until_ms = now.engine_ms.saturating_add(pause_ms);
             self.pauses.insert(queue.clone(), Pause { ms: pause_ms, until_ms });

@@ -1,6 +1,7 @@
 //! Records one by one: which can be true, which pass over, and what is made of those that cannot.
 
 use super::*;
+use crate::delay::Delay;
 use crate::job::{Due, Rank};
 use crate::names::{LeaseId, Uuid};
 use crate::record::samples::enqueued;
@@ -98,8 +99,8 @@ fn a_job_can_come_that_has_a_new_number_a_place_a_queue_and_older_blockers() {
         ("its own uuid", with_uuid(OTHER_UUID), ALWAYS),
         ("another's uuid", with_uuid(UUID), NEVER),
         ("a number's uuid", with_uuid(Uuid::of_number(NEXT)), NEVER),
-        ("a queue that is not known", in_queue(b"unknown"), IN_A_REST),
-        ("a queue that was not created", in_queue(b"never created"), IN_A_REST),
+        ("a queue that has no record", in_queue(b"unknown"), ALWAYS),
+        ("a queue that was not created", in_queue(b"never created"), ALWAYS),
         ("blocked", blocked(NEXT, &[READY, BLOCKED]), ALWAYS),
         ("blocked by what is done", blocked(NEXT, &[DONE]), NEVER),
         ("blocked by what is not known", blocked(9, &[NEXT]), IN_A_REST),
@@ -110,6 +111,22 @@ fn a_job_can_come_that_has_a_new_number_a_place_a_queue_and_older_blockers() {
     ] {
         assert_eq!(can_be(&Record::Enqueued(job)), expected, "{what}");
     }
+}
+
+#[test]
+fn a_job_whose_delay_has_a_length_and_no_end_is_ready_unless_it_is_blocked() {
+    let put = |job: Enqueued<'static>| {
+        let mut store = store();
+        store.replay(Record::Enqueued(job), History::Whole).unwrap();
+        store.job(NEXT).state
+    };
+    let delay = |until_ms| Some(Delay { ms: 7, until_ms, shown_wall_ms: 9 });
+    assert_eq!(put(Enqueued { delay: delay(0), ..job(NEXT) }), State::Ready);
+    assert_eq!(
+        put(Enqueued { delay: delay(8), ..job(NEXT) }),
+        State::Delayed { due: Due::Engine(8), shown_wall_ms: 9 }
+    );
+    assert_eq!(put(Enqueued { delay: delay(8), ..blocked(NEXT, &[READY]) }), State::Blocked);
 }
 
 #[test]
@@ -135,9 +152,9 @@ fn a_queue_has_one_name_and_one_ordinal() {
         ("another ordinal", b"q", next, NEVER),
         ("a new one", b"new", next, ALWAYS),
         ("one that had jobs before", b"never created", next, ALWAYS),
-        ("after one that is missing", b"new", next + 1, IN_A_REST),
+        ("after one that has no record", b"new", next + 1, ALWAYS),
         ("another's ordinal", b"new", known, NEVER),
-        ("the greatest ordinal", b"new", COUNT_MAX - 1, IN_A_REST),
+        ("the greatest ordinal", b"new", COUNT_MAX - 1, ALWAYS),
         ("too great an ordinal", b"new", COUNT_MAX, NEVER),
     ] {
         assert_eq!(can_be(&Record::QueueCreated { name, ordinal }), expected, "{what}");

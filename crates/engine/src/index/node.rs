@@ -61,6 +61,21 @@ impl<K: Ord + Copy> Node<K> {
         }
     }
 
+    /// How many keys are smaller than `key`.
+    pub(super) fn count_below(&self, key: &K) -> usize {
+        let (mut node, mut before) = (self, 0);
+        loop {
+            match node {
+                Node::Leaf(keys) => return before + place(keys, key).unwrap_or_else(|at| at),
+                Node::Branch { branch, .. } => {
+                    let route = branch.route(key);
+                    before += branch.children[..route].iter().map(|child| child.node.len()).sum::<usize>();
+                    node = &branch.children[route].node;
+                }
+            }
+        }
+    }
+
     /// Adds `key` to this node, which is not full.
     pub(super) fn insert(&mut self, key: K, bytes: &mut usize) -> bool {
         match self {

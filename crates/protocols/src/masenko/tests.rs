@@ -2,7 +2,8 @@
 
 use jobyard_engine::{
     Backoff, Blocker, By, Choice, Counters, DateRank, FailureRule, Hold, JobNumber, JobRef, JobView, LeaseId, Limits,
-    NewJob, OwnTime, Parting, QueueCounts, QueueName, QueueView, Refusal, Start, StateView, Step, UsedUp, Uuid, Wait,
+    NewJob, OwnTime, Parting, QueueCounts, QueueName, QueueView, Refusal, Start, StateView, Step, Tally, UsedUp, Uuid,
+    Wait,
 };
 
 use super::*;
@@ -309,6 +310,8 @@ fn view<'a>(queue: &'a QueueName, name: Option<&'a str>, body: &'a [u8], failure
         created_wall_ms: 0,
         date_wall_ms: None,
         delay_ms: 0,
+        until: None,
+        tally: Tally::default(),
     };
     Reply::Leased { job, lease: LeaseId(1) }
 }
@@ -330,7 +333,7 @@ fn a_fetched_task_shows_what_there_is_of_it() {
 fn info_tells_of_queues_and_in_one_dialect_of_metrics() {
     let name = QueueName::new(b"q");
     let queue = QueueView::plain(&name, QueueCounts { ready: 1, delayed: 2, leased: 3, buried: 4 });
-    let counters = Counters { enqueued: 4, leased: 5, completed: 6, failed: 7, dead: 8, evicted: 9 };
+    let counters = Counters { enqueued: 4, leased: 5, completed: 6, failed: 7, dead: 8, evicted: 9, timed_out: 10 };
     let queues =
         r#"{"queues":[{"name":"q","ready":1,"delayed":2,"to_ack":3},{"name":"q","ready":1,"delayed":2,"to_ack":3}]"#;
     let metrics = r#"{"clients":3,"pushed":4,"fetched":5,"acked":6,"nacked":7,"dead":8}"#;

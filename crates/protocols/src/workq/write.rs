@@ -25,7 +25,7 @@ pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect, out: &mut Vec<u8>, cont
         Reply::Queues { queues: list, .. } => queues(list, out),
         Reply::Server(counters) => server(counters, out, context),
         Reply::Refused(refusal) | Reply::GroupRefused { refusal, .. } => refused(*refusal, out),
-        Reply::Grouped { .. } | Reply::Revived { .. } | Reply::LeaseEnding => {
+        Reply::Grouped { .. } | Reply::Revived { .. } | Reply::LeaseEnding | Reply::Sum(_) => {
             unreachable!("workq asks for no such thing: {reply:?}")
         }
     }
@@ -186,7 +186,7 @@ fn block(out: &mut Vec<u8>, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use jobyard_engine::{LeaseId, Limits, QueueCounts, QueueName};
+    use jobyard_engine::{LeaseId, Limits, QueueCounts, QueueName, Tally};
 
     use super::*;
     use crate::testing;
@@ -221,6 +221,8 @@ mod tests {
             created_wall_ms: WALL_MS,
             date_wall_ms: None,
             delay_ms: 0,
+            until: None,
+            tally: Tally::default(),
         }
     }
 

@@ -16,6 +16,7 @@ impl Model {
                 let nth = self.burials;
                 let job = self.job_mut(number);
                 job.urgency = urgency;
+                job.tally.burials += 1;
                 job.state = State::Buried { nth };
                 self.note(Why::PutAside);
                 self.remove_forsaken_run(now, number, answers);
@@ -64,6 +65,7 @@ impl Model {
         }
         let job = self.job_mut(number);
         job.begin_lifetime_before_date(now);
+        job.tally.revivals += 1;
         job.state = State::Ready;
         self.note(Why::Revived);
     }

@@ -11,6 +11,7 @@ impl Model {
         match self.check_enqueue(now, new, &[]) {
             Err(refusal) => answers(client, Reply::Refused(refusal)),
             Ok(()) => {
+                self.note_producer(client);
                 let number = self.put(now, new, &[]);
                 answers(client, Reply::Enqueued { number, uuid: self.job(number).uuid });
             }
@@ -69,7 +70,11 @@ impl Model {
         self.next_number = number + 1;
         self.next_number_kept = number + 1;
         self.counters.enqueued += 1;
-        self.create_queue(&new.queue);
+        if new.keeps_queue {
+            self.create_queue(&new.queue);
+        }
+        self.make_queue(&new.queue);
+        self.totals.entry(new.queue.clone()).or_default().enqueued += 1;
 
         let mut job = Job::new(number, new, now);
         for blocker in &new.blockers {

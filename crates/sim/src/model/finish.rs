@@ -48,6 +48,8 @@ impl Model {
             Err(refusal) => answers(client, Reply::Refused(refusal)),
             Ok(number) if !self.may(client, number, by) => answers(client, Reply::Refused(Refusal::NotHeld)),
             Ok(number) => {
+                let queue = self.job(number).queue.clone();
+                self.totals.entry(queue).or_default().removed += 1;
                 self.removed(now, number, Why::Removed, answers);
                 answers(client, Reply::Done);
             }

@@ -2,7 +2,7 @@
 
 use jobyard_engine::{
     AttemptRule, ClientId, DateRank, Due, FailureRule, JobNumber, JobSnapshot, JobView, LeaseId, NEVER_MS, NewJob, Now,
-    OwnTime, Parting, QueueName, Start, StateView, Uuid,
+    OwnTime, Parting, QueueName, Start, StateView, Tally, Uuid,
 };
 
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Job {
     pub delay_ms: u64,
     /// Put by `Run`.
     pub runs: bool,
+    /// Since the last restart.
+    pub tally: Tally,
 }
 
 #[derive(Clone, Debug)]
@@ -97,6 +99,7 @@ impl Job {
             created_wall_ms: now.wall_ms,
             delay_ms: if let Start::After(ms) = new.start { ms } else { 0 },
             runs: false,
+            tally: Tally::default(),
         }
     }
 
@@ -192,6 +195,12 @@ impl Job {
             created_wall_ms: self.created_wall_ms,
             date_wall_ms: self.date_wall_ms(),
             delay_ms: self.delay_ms,
+            until: match self.state {
+                State::Leased(lease) => Some(Due::Engine(lease.until_ms)).filter(|_| lease.until_ms != NEVER_MS),
+                State::Delayed { until, .. } => Some(until),
+                _ => None,
+            },
+            tally: self.tally,
         }
     }
 
@@ -231,6 +240,7 @@ impl Job {
             created_wall_ms: self.created_wall_ms,
             date_wall_ms: view.date_wall_ms,
             delay_ms: view.delay_ms,
+            tally: self.tally,
             runs: self.runs,
         }
     }

@@ -16,6 +16,7 @@ impl Model {
             answers(client, Reply::Refused(refusal));
             return;
         }
+        self.note_worker(client);
         if request.creates_queues {
             for queue in &named {
                 self.create_queue(queue);
@@ -141,6 +142,7 @@ impl Model {
         };
         let job = self.job_mut(number);
         job.state = State::Leased(Lease { id, until_ms, holder });
+        job.tally.leases += 1;
         if job.attempt_rule.is_some() {
             job.attempts += 1;
         }
@@ -174,6 +176,7 @@ impl Model {
         match self.find_held(client, name) {
             Err(refusal) => answers(client, Reply::Refused(refusal)),
             Ok(number) => {
+                self.job_mut(number).tally.releases += 1;
                 match again {
                     Some(again) if !self.job(number).attempts_reached() => {
                         self.put_back_as(now, number, again, answers);
@@ -225,6 +228,8 @@ impl Model {
         if self.job(number).runs {
             self.run_times_out(now, number, answers);
         } else {
+            self.counters.timed_out += 1;
+            self.job_mut(number).tally.timeouts += 1;
             self.put_back(now, number, answers);
         }
     }
@@ -253,6 +258,7 @@ impl Model {
     pub(super) fn undo(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
         self.counters.leased = self.counters.leased.saturating_sub(1);
         let job = self.job_mut(number);
+        job.tally.leases = job.tally.leases.saturating_sub(1);
         if job.attempt_rule.is_some() {
             job.attempts -= 1;
         }

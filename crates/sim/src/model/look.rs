@@ -1,9 +1,13 @@
 //! Questions, which change nothing.
 
-use jobyard_engine::{Answers, ClientId, JobView, Look, Now, QueueName, QueueOrder, QueueView, Refusal, Reply, Which};
+use jobyard_engine::{
+    Answers, ClientId, JobView, LeaseRequest, Look, Now, QueueCounts, QueueName, QueueOrder, QueueView, Refusal, Reply,
+    StateView, Sum, URGENT, Which,
+};
 
 use super::Model;
 use super::job::{Job, State};
+use super::wait::Waiting;
 
 impl Model {
     pub(super) fn look(&self, now: Now, client: ClientId, look: &Look, answers: &mut Answers<'_>) {
@@ -36,11 +40,46 @@ impl Model {
                 answers(client, Reply::Queues { queues: &views, counters: self.counters });
             }
             Look::Server => answers(client, Reply::Server(self.counters)),
+            Look::Sum => answers(client, Reply::Sum(self.sum())),
+        }
+    }
+
+    fn sum(&self) -> Sum {
+        let count = |state| self.jobs.iter().filter(|job| job.state_view() == state).count();
+        Sum {
+            queues: self.queues.len(),
+            counts: QueueCounts {
+                ready: count(StateView::Ready),
+                delayed: count(StateView::Delayed),
+                leased: count(StateView::Leased),
+                buried: count(StateView::Buried),
+            },
+            urgent: self.jobs.iter().filter(|job| job.is_ready() && job.urgency >= URGENT).count(),
+            waiting: self.waiting.iter().filter_map(Waiting::lease_request).count(),
+            producers: self.producers.len(),
+            workers: self.workers.len(),
+            counters: self.counters,
         }
     }
 
     fn queue_view<'a>(&self, name: &'a QueueName) -> QueueView<'a> {
-        QueueView { name, counts: self.counts(name), pause: self.pauses.get(name).copied() }
+        let (putters, takers) = self.attended(name);
+        let waits_here = |request: &LeaseRequest| request.queues.contains(name);
+        QueueView {
+            name,
+            counts: self.counts(name),
+            urgent: self.ready_in_order(name).iter().filter(|job| job.urgency >= URGENT).count(),
+            pause: self.pauses.get(name).copied(),
+            putters,
+            takers,
+            waiting: self
+                .waiting
+                .iter()
+                .filter_map(Waiting::lease_request)
+                .filter(|request| waits_here(request))
+                .count(),
+            totals: self.totals.get(name).copied().unwrap_or_default(),
+        }
     }
 
     fn delayed_in_order(&self, queue: &QueueName) -> Vec<&Job> {

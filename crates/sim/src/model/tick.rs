@@ -9,6 +9,11 @@ use super::job::{Job, State};
 impl Model {
     /// Does what fell due: dates up to now, engine deadlines up to `until_ms`.
     pub fn tick(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) {
+        self.fall_due(now, until_ms, answers);
+        self.forget_idle_queues();
+    }
+
+    fn fall_due(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) {
         self.wake_dates(now);
         self.serve(now, answers);
         loop {

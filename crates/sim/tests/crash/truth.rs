@@ -50,6 +50,7 @@ impl Truth {
 
 /// A number that stands for a state. Bodies are left out of the text: as text they would be long.
 pub fn digest(snapshot: &Snapshot) -> u64 {
+    let snapshot = snapshot.clone().durable();
     let mut hasher = DefaultHasher::new();
     for job in &snapshot.jobs {
         let mut job = job.clone();

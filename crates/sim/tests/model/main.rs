@@ -15,7 +15,7 @@ use std::{env, panic};
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use steps::Step;
 
-const CASES: u32 = 1_000;
+const CASES: u32 = 2_000;
 
 #[test]
 fn the_engine_does_what_the_model_does() {

@@ -36,6 +36,10 @@ impl Moment<'_> {
             Ask::Pause { queue, pause_ms } => {
                 Command::Pause { queue: QueueName::new(QUEUES[*queue]), pause_ms: *pause_ms }
             }
+            Ask::Attend { queue, role, keeps_queue } => {
+                Command::Attend { queue: queue.clone(), role: *role, keeps_queue: *keeps_queue }
+            }
+            Ask::Leave(queue) => Command::Leave { queue: queue.clone() },
             Ask::Extend(target) => Command::Extend { job: self.job_ref(target) },
             Ask::Remove { target, by } => Command::Remove { job: self.job_ref(target), by: *by },
             Ask::LeaseJob { target, hold } => Command::LeaseJob { job: self.job_ref(target), hold: *hold },
@@ -65,6 +69,7 @@ impl Moment<'_> {
                 Look::Queues { order, nameable, offset, count_max }
             }
             LookAt::Server => Look::Server,
+            LookAt::Sum => Look::Sum,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use jobyard_engine::{
     Again, AttemptRule, Backoff, By, Choice, DateRank, FailureRule, Hold, LeaseRequest, NewJob, OwnTime, Parting,
-    QueueName, QueueOrder, Start, UsedUp, Wait, Which,
+    QueueName, QueueOrder, Role, Start, UsedUp, Wait, Which,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -63,6 +63,8 @@ pub enum Ask {
     ReviveJob(Target),
     Extend(Target),
     Pause { queue: usize, pause_ms: u64 },
+    Attend { queue: QueueName, role: Role, keeps_queue: bool },
+    Leave(QueueName),
     Remove { target: Target, by: By },
     Await { target: Target, wait_ms: u64 },
     Group(Vec<GroupStep>),
@@ -84,6 +86,7 @@ pub enum LookAt {
     Queue(usize),
     Queues { order: QueueOrder, all: bool, offset: usize, count_max: usize },
     Server,
+    Sum,
 }
 
 /// A job to be put. The date in `rules` is counted from the wall clock's time.
@@ -152,7 +155,7 @@ fn step() -> impl Strategy<Value = Step> {
     let seat = || 0..CLIENTS;
     prop_oneof![
         600 => (seat(), any_random(), ask()).prop_map(|(seat, random, ask)| Step::Ask { seat, random, ask }),
-        30 => seat().prop_map(|seat| Step::StopWaiting { seat }),
+        40 => seat().prop_map(|seat| Step::StopWaiting { seat }),
         35 => seat().prop_map(|seat| Step::Disconnect { seat }),
         25 => (0..4_usize).prop_map(|ago| Step::UndoLease { ago }),
         60 => jump().prop_map(Step::Pass),
@@ -195,12 +198,15 @@ fn ask() -> impl Strategy<Value = Ask> {
         12 => (target(), by(), 0..3_u8).prop_map(|(target, by, result)| Ask::Fail { target, by, result }),
         6 => (prop_oneof![held().boxed(), target().boxed()], option::weighted(0.5, again()))
             .prop_map(|(target, again)| Ask::Release { target, again }),
-        6 => (prop_oneof![3 => held().boxed(), 1 => target().boxed()], urgency())
+        9 => (prop_oneof![3 => held().boxed(), 1 => target().boxed()], urgency())
             .prop_map(|(target, urgency)| Ask::Bury { target, urgency }),
-        7 => (0..QUEUES.len(), 0..5_usize).prop_map(|(queue, count_max)| Ask::Revive { queue, count_max }),
+        9 => (0..QUEUES.len(), 0..5_usize).prop_map(|(queue, count_max)| Ask::Revive { queue, count_max }),
         3 => target().prop_map(Ask::ReviveJob),
         3 => buried().prop_map(Ask::ReviveJob),
         3 => prop_oneof![3 => held().boxed(), 1 => target().boxed()].prop_map(Ask::Extend),
+        6 => (queue(), prop_oneof![Just(Role::Putter), Just(Role::Taker)], prop_oneof![9 => Just(false), 1 => Just(true)])
+            .prop_map(|(queue, role, keeps_queue)| Ask::Attend { queue, role, keeps_queue }),
+        3 => queue().prop_map(Ask::Leave),
         3 => (0..QUEUES.len(), wait_ms()).prop_map(|(queue, pause_ms)| Ask::Pause { queue, pause_ms }),
         4 => (target(), prop_oneof![3 => Just(By::Anyone).boxed(), 1 => by().boxed()])
             .prop_map(|(target, by)| Ask::Remove { target, by }),
@@ -263,16 +269,20 @@ fn rules() -> impl Strategy<Value = NewJob> {
         option::weighted(0.5, lifetime_ms),
         option::weighted(0.5, attempts),
         option::weighted(0.7, failure_rule()),
+        prop_oneof![1 => Just(true), 2 => Just(false)],
     )
-        .prop_map(|(queue, body, urgency, name, own_time, start, lifetime_ms, attempts, failures)| NewJob {
-            urgency,
-            name: name.map(Into::into),
-            own_time,
-            start,
-            lifetime_ms,
-            attempts,
-            failures,
-            ..NewJob::plain(queue, body.into())
+        .prop_map(|(queue, body, urgency, name, own_time, start, lifetime_ms, attempts, failures, keeps_queue)| {
+            NewJob {
+                urgency,
+                name: name.map(Into::into),
+                own_time,
+                start,
+                lifetime_ms,
+                attempts,
+                failures,
+                keeps_queue,
+                ..NewJob::plain(queue, body.into())
+            }
         })
 }
 
@@ -364,6 +374,7 @@ fn look() -> impl Strategy<Value = LookAt> {
             count_max
         }),
         Just(LookAt::Server),
+        Just(LookAt::Sum),
     ]
 }
 
