@@ -80,6 +80,8 @@ pub enum OpenError {
         /// The batch.
         position: Position,
     },
+    /// What it counts has come further than anyone can count.
+    Counted,
     /// The log ended before its end.
     Short {
         /// The last batch that it said it has.
@@ -96,6 +98,7 @@ impl fmt::Display for OpenError {
             OpenError::Records { position } => {
                 write!(f, "batch {position} of the log holds records that make no sense")
             }
+            OpenError::Counted => f.write_str("the log says that more was counted than anyone can count"),
             OpenError::Short { expected, found } => {
                 write!(f, "the log ends with batch {found}, and should end with batch {expected}")
             }

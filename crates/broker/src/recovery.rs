@@ -69,6 +69,9 @@ impl<L: Log> Broker<L> {
                 recovery.next = next;
                 self.recovery = Some(recovery);
             }
+            Ok(None) if recovery.next == recovery.tail + 1 && !self.engine.can_count_on() => {
+                self.commit.fail(Failure::Open(OpenError::Counted));
+            }
             Ok(None) if recovery.next == recovery.tail + 1 => {
                 self.replayed(&recovery);
                 recovery.replayed = true;

@@ -24,10 +24,20 @@ pub enum History {
 /// Numbers, places and ordinals are below this: nobody will ever have counted so far, and there is room to count on.
 pub(crate) const COUNT_MAX: u64 = 1 << 62;
 
+/// Nobody starts from where so much was counted, not even after a log was salvaged: there must be room to count on, or what
+/// is written now could not be read again.
+const COUNTED_MAX: u64 = COUNT_MAX / 4 * 3;
+
 /// What a damaged log may say is less, so that what is made of it can be written again.
 const BELIEVED_MAX: u64 = 1 << 61;
 
 impl Store {
+    /// Whether what comes next can be counted, and read back.
+    pub(crate) fn can_count_on(&self) -> bool {
+        let counted = [self.next_number, self.next_place, self.queues.next_ordinal, self.next_burial];
+        counted.into_iter().all(|next| next < COUNTED_MAX)
+    }
+
     /// Carries out a record that was read back.
     pub(crate) fn replay(&mut self, record: Record<'_>, history: History) -> Result<(), Damaged> {
         if history == History::Damaged {

@@ -255,6 +255,13 @@ impl Engine {
         self.store.timers.next()
     }
 
+    /// Whether what was read back leaves room to count jobs, places and queues on. Nobody has ever counted so far that it does
+    /// not: such a log must not be written to.
+    #[must_use]
+    pub fn can_count_on(&self) -> bool {
+        self.store.can_count_on()
+    }
+
     /// Durable changes that are not in the log yet.
     #[must_use]
     pub fn records(&self) -> &[u8] {

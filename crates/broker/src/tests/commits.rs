@@ -146,14 +146,25 @@ fn after_the_log_was_lost_nothing_leaves_and_the_process_ends() {
     assert_eq!(world.actions, [] as [Action; 0]);
 }
 
-#[test]
-fn a_batch_whose_records_make_no_sense_is_refused() {
+/// Why a log of these records cannot be opened.
+fn refusal(payload: &[u8]) -> Option<OpenError> {
     let mut log = MemoryLog::new(1, 0);
     let epoch = log.claim(0).unwrap().epoch;
-    log.submit(epoch, 1, Batch { at: Moment::default(), payload: b"\xff\xff\xff" });
+    log.submit(epoch, 1, Batch { at: Moment::default(), payload });
     log.completed().unwrap();
-    let opened = Broker::open(Config::default(), log, Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 });
-    assert_eq!(opened.err(), Some(OpenError::Records { position: 1 }));
+    Broker::open(Config::default(), log, Clock { monotonic_ms: 0, boot: 0, wall_ms: 0 }).err()
+}
+
+#[test]
+fn a_batch_whose_records_make_no_sense_is_refused() {
+    assert_eq!(refusal(b"\xff\xff\xff"), Some(OpenError::Records { position: 1 }));
+}
+
+#[test]
+fn a_log_that_leaves_no_room_to_count_on_is_refused() {
+    let created = |ordinal: &[u8]| [b"\x01\x01q", ordinal].concat();
+    assert_eq!(refusal(&created(b"\x07")), None);
+    assert_eq!(refusal(&created(b"\xff\xff\xff\xff\xff\xff\xff\xff\x3f")), Some(OpenError::Counted));
 }
 
 #[test]

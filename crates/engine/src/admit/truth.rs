@@ -336,3 +336,23 @@ fn a_buried_job_of_which_more_is_told_was_revived() {
     assert_eq!(store.job(BURIED).state, State::Leased { lease: LeaseId(1), until_ms: 9 });
     assert_eq!(mended(unblocked(BURIED, 9)).job(BURIED).state, State::Buried { order: 1 });
 }
+
+#[test]
+fn who_has_counted_nearly_as_far_as_can_be_cannot_count_on() {
+    let put = |number, place| Record::Enqueued(Enqueued { place, ..job(number) });
+    let created = |ordinal| Record::QueueCreated { name: b"new", ordinal };
+    let buried = |order| Record::Buried { number: READY, urgency: 0, order };
+    let last = COUNTED_MAX - 2;
+    for (what, fits, is_over) in [
+        ("a number", put(last, 9), put(last + 1, 9)),
+        ("a place", put(NEXT, last), put(NEXT, last + 1)),
+        ("an ordinal", created(last), created(last + 1)),
+        ("an order of burials", buried(last), buried(last + 1)),
+    ] {
+        for (record, expected) in [(fits, true), (is_over, false)] {
+            let mut store = store();
+            store.replay(record, History::Whole).unwrap();
+            assert_eq!(store.can_count_on(), expected, "{what}");
+        }
+    }
+}

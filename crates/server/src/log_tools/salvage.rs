@@ -79,7 +79,7 @@ fn all_of(engine: &mut Engine, at: Moment) -> impl Iterator<Item = (Moment, Vec<
 pub fn with_advice(error: anyhow::Error, path: &Path) -> anyhow::Error {
     let damaged = match error.downcast_ref() {
         Some(OpenError::Log(error)) => is_damage(error),
-        Some(OpenError::Records { .. } | OpenError::Short { .. }) => true,
+        Some(OpenError::Records { .. } | OpenError::Short { .. } | OpenError::Counted) => true,
         None => false,
     };
     if !damaged {
