@@ -118,7 +118,9 @@ fn no_transcript_holds_with_one_expectation_changed() {
 /// Changes the last byte that is expected to be heard; says in which line.
 fn change_last_expectation(transcript: &mut Transcript) -> Option<usize> {
     let expected = |line: &mut Line| match &mut line.step {
-        Step::Expect { bytes, .. } => bytes.last_mut().map(|byte| *byte ^= 1).map(|()| line.number),
+        Step::Expect { parts, .. } => {
+            parts.last_mut().and_then(|bytes| bytes.last_mut()).map(|byte| *byte ^= 1).map(|()| line.number)
+        }
         _ => None,
     };
     transcript.lines.iter_mut().rev().find_map(expected)

@@ -26,6 +26,27 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// The bytes that `text` stands for, which has any bytes, the fewest that will do, where it says `\?`: what comes between these.
+///
+/// # Errors
+/// As [`unescape`].
+pub fn unescape_parts(text: &str) -> Result<Vec<Vec<u8>>, String> {
+    let mut parts = Vec::new();
+    let (mut part, mut rest) = (0, 0);
+    while let Some(at) = text[rest..].find('\\') {
+        rest += at;
+        if text[rest..].starts_with("\\?") {
+            parts.push(unescape(&text[part..rest])?);
+            part = rest + 2;
+        }
+        // What is escaped is one character, if there is one.
+        let escaped = text[rest + 1..].chars().next();
+        rest += 1 + escaped.map_or(0, char::len_utf8);
+    }
+    parts.push(unescape(&text[part..])?);
+    Ok(parts)
+}
+
 /// Reads what follows a backslash: the byte it stands for, and the text after it.
 fn unescape_one(text: &str) -> Result<(u8, &str), String> {
     let mut chars = text.chars();
@@ -150,5 +171,15 @@ mod tests {
             assert_eq!(unescape(&escape(bytes)).as_deref(), Ok(bytes), "{}", escape(bytes));
         }
         assert_eq!(escape(&[b'x'; 100]), r"\*100(x)");
+    }
+
+    #[test]
+    fn a_text_may_have_anything_in_between() {
+        let parts = |text: &str| unescape_parts(text).unwrap();
+        assert_eq!(parts("a?b"), [b"a?b".to_vec()]);
+        assert_eq!(parts("a\\?b\\n\\?"), [b"a".to_vec(), b"b\n".to_vec(), Vec::new()]);
+        assert_eq!(parts("a\\\\?b"), [b"a\\?b".to_vec()]);
+        assert_eq!(unescape_parts("\\"), unescape("\\").map(|bytes| vec![bytes]));
+        assert!(unescape_parts("\\?\\q").is_err());
     }
 }

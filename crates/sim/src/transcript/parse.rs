@@ -7,7 +7,7 @@ use std::path::Path;
 use jobyard_engine::Limits;
 use jobyard_protocols::{Listener, Options, find};
 
-use super::escape::unescape;
+use super::escape::{unescape, unescape_parts};
 use super::limits;
 
 /// A transcript, read and found to make sense.
@@ -75,8 +75,8 @@ pub enum Step {
     Expect {
         /// Its name.
         client: String,
-        /// What it hears.
-        bytes: Vec<u8>,
+        /// What it hears, in parts: between two of these stand any bytes, the fewest that will do.
+        parts: Vec<Vec<u8>>,
     },
     /// The server has closed this client's connection.
     Closed(String),
@@ -151,12 +151,13 @@ impl Transcript {
         Ok(Transcript { path: path.to_owned(), about, setup: parser.setup, lines: parser.lines })
     }
 
-    /// All that clients are expected to hear, step by step.
+    /// All that clients are expected to hear, part by part.
     pub fn expected(&self) -> impl Iterator<Item = &[u8]> {
-        self.lines.iter().filter_map(|line| match &line.step {
-            Step::Expect { bytes, .. } => Some(&bytes[..]),
+        let parts = self.lines.iter().filter_map(|line| match &line.step {
+            Step::Expect { parts, .. } => Some(parts),
             _ => None,
-        })
+        });
+        parts.flatten().map(Vec::as_slice)
     }
 }
 
@@ -219,13 +220,18 @@ impl Parser {
         if text.ends_with([' ', '\t']) {
             return Err("a blank at the end of the line cannot be seen: write it as '\\x20' or '\\t'".to_owned());
         }
-        let mut bytes = unescape(text)?;
         let listener = self.listener_of(client, if sends { "send" } else { "hear" })?;
-        if !exact {
-            bytes.extend_from_slice(self.setup.listeners[listener].listener.line_end().as_bytes());
-        }
+        let end = if exact { "" } else { self.setup.listeners[listener].listener.line_end() };
         let client = client.to_owned();
-        self.push(if sends { Step::Send { client, bytes } } else { Step::Expect { client, bytes } });
+        self.push(if sends {
+            let mut bytes = unescape(text)?;
+            bytes.extend_from_slice(end.as_bytes());
+            Step::Send { client, bytes }
+        } else {
+            let mut parts = unescape_parts(text)?;
+            parts.last_mut().expect("a text has a part").extend_from_slice(end.as_bytes());
+            Step::Expect { client, parts }
+        });
         Ok(())
     }
 
@@ -406,7 +412,7 @@ mod tests {
     }
 
     fn expect(client: &str, bytes: &[u8]) -> Step {
-        Step::Expect { client: client.into(), bytes: bytes.into() }
+        Step::Expect { client: client.into(), parts: vec![bytes.into()] }
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Player<'_> {
         match &line.step {
             Step::Open { client, listener } => self.open(client, *listener),
             Step::Send { client, bytes } => self.send(client, bytes),
-            Step::Expect { client, bytes } => self.expect(client, bytes),
+            Step::Expect { client, parts } => self.expect(client, parts),
             Step::Closed(client) => self.expect_closed(client),
             Step::Ends(client) => self.end(client),
             Step::Leaves(client) => self.leave(client),
@@ -154,14 +154,12 @@ impl Player<'_> {
         })
     }
 
-    fn expect(&mut self, client: &str, expected: &[u8]) -> Result<(), String> {
-        self.hear(client, expected.len())?;
+    fn expect(&mut self, client: &str, parts: &[Vec<u8>]) -> Result<(), String> {
+        self.hear(client, parts.iter().map(Vec::len).sum())?;
         let heard = &mut self.client(client)?.heard;
-        if !heard.starts_with(expected) {
-            return Err(difference(client, expected, heard));
-        }
-        heard.drain(..expected.len());
-        self.talk.push(format!("{client}<< {}", shown(expected)));
+        let length = begins(heard, parts).ok_or_else(|| difference(client, parts, heard))?;
+        let heard: Vec<u8> = heard.drain(..length).collect();
+        self.talk.push(format!("{client}<< {}", shown(&heard)));
         Ok(())
     }
 
@@ -283,10 +281,22 @@ fn random_size(state: &mut u64) -> usize {
     usize::try_from(size).unwrap_or(1)
 }
 
-fn difference(client: &str, expected: &[u8], heard: &[u8]) -> String {
+/// How much of what was heard is these parts, with the fewest bytes in between, if they are there.
+fn begins(heard: &[u8], parts: &[Vec<u8>]) -> Option<usize> {
+    let (first, others) = parts.split_first()?;
+    let first = heard.starts_with(first).then_some(first.len());
+    others.iter().fold(first, |end, part| {
+        let rest = &heard[end?..];
+        let at = if part.is_empty() { Some(0) } else { rest.windows(part.len()).position(|bytes| bytes == part) };
+        Some(end? + at? + part.len())
+    })
+}
+
+fn difference(client: &str, parts: &[Vec<u8>], heard: &[u8]) -> String {
     let came = if heard.is_empty() { "(nothing)".to_owned() } else { shown(heard) };
-    let mut text = format!("{client} expected\n    {}\n  and heard\n    {came}", shown(expected));
-    let same = expected.iter().zip(heard).take_while(|(expected, heard)| expected == heard).count();
+    let expected: Vec<_> = parts.iter().map(|part| shown(part)).collect();
+    let mut text = format!("{client} expected\n    {}\n  and heard\n    {came}", expected.join("\\?"));
+    let same = parts[0].iter().zip(heard).take_while(|(expected, heard)| expected == heard).count();
     if same > 0 {
         text.push_str(&format!("\n  The first {same} bytes are as expected, then comes\n    "));
         text.push_str(&if same == heard.len() { "(nothing)".to_owned() } else { shown(&heard[same..]) });
