@@ -33,6 +33,7 @@ UNFINISHED = {
     "masenko": b'PUSH {"name":"slow","payload":"',
     "jobcentre": b'{"request":"put","queue":"slow","pri":0,"job":"',
     "workq": b"add 6ba7b810-9dad-41d1-80b4-00c04fd43001 slow 1000 60000 1000000\r\n",
+    "beanstalkd": b"put 0 0 60 1000000\r\n",
 }
 # Requests for a job that never comes.
 WAITING = {
@@ -40,6 +41,7 @@ WAITING = {
     "masenko": b'FETCH {"queues":["nothing","never"],"timeout":"40s"}\n',
     "jobcentre": b'{"request":"get","queues":["nothing","never"],"wait":true}\n',
     "workq": b"lease nothing never 86400000\r\n",
+    "beanstalkd": b"reserve-with-timeout 86400\r\n",
 }
 # A whole request of some thousand bytes, whose answer may be as long, and a short one.
 SPOKEN = {
@@ -48,6 +50,7 @@ SPOKEN = {
     "jobcentre": b'{"request":"get","queues":["%s"]}\n{"request":"get","queues":["q"]}\n' % (b"q" * 4000),
     "masenko": b"%s\nPING {}\n" % (b"x" * 4000),
     "workq": b"inspect nothing %s\r\ninspect nothing\r\n" % (b"x" * 4000),
+    "beanstalkd": b"%s\r\nlist-tube-used\r\n" % (b"x" * 4000),
 }
 # What the answer to the short one ends with.
 ANSWERED = {
@@ -56,6 +59,7 @@ ANSWERED = {
     "jobcentre": b'\n{"status":"no-job"}\n',
     "masenko": b"\nPONG {}\n",
     "workq": b"\n-CLIENT-ERROR Unknown command\r\n",
+    "beanstalkd": b"\nUSING default\r\n",
 }
 
 

@@ -1,12 +1,15 @@
-"""The five protocols, as their clients speak them. Python's standard library only.
+"""The protocols, as their clients speak them. Python's standard library only.
 
 Every client can put a job, take one, end it and give it back. A job that was taken is a Taken; what the server answers
 to anything else than expected raises Unexpected.
 """
 
 import json
+import math
 import socket
 import struct
+import time
+from datetime import datetime
 
 PATIENCE = 30  # seconds that any answer may take
 
@@ -360,4 +363,66 @@ class Workq(Client):
         return job
 
 
+class Beanstalkd(Client):
+    ENDS = "removed"
+    # The document has no other words for it.
+    FULL = b"OUT_OF_MEMORY"
+    TTR_SECONDS = 600
+
+    def __init__(self, place):
+        super().__init__(place)
+        self.used = self.watched = "default"
+
+    def put(self, queue, body, delay=0):
+        words = (delay, self.TTR_SECONDS, len(body), body)
+        switched = self.used != queue
+        use = b"use %s\r\n" % queue.encode() if switched else b""
+        self.used = queue
+        self.send(use + b"put 0 %d %d %d\r\n%s\r\n" % words)
+        if switched:
+            self.expect(b"USING %s" % queue.encode(), self.line())
+        line = self.line()
+        if not line.startswith(b"INSERTED "):
+            self.expect(b"INSERTED <id>", line)
+        return int(line.split(b" ")[1])
+
+    def put_dated(self, queue, body, date):
+        """With a delay that ends at that moment, or within a second after it."""
+        left = datetime.fromisoformat(date).timestamp() - time.time()
+        return self.put(queue, body, max(0, math.ceil(left)))
+
+    def take(self, queue):
+        self.ask_for_one(queue, 0)
+        return self.taken()
+
+    def ask_for_one(self, queue, seconds):
+        """It watches one tube at a time."""
+        left, self.watched = self.watched, queue
+        switch = b"watch %s\r\nignore %s\r\n" % (queue.encode(), left.encode()) if left != queue else b""
+        self.send(switch + b"reserve-with-timeout %d\r\n" % seconds)
+        if switch:
+            self.expect(b"WATCHING 2", self.line())
+            self.expect(b"WATCHING 1", self.line())
+
+    def taken(self):
+        line = self.line()
+        if line == b"TIMED_OUT":
+            return None
+        if not line.startswith(b"RESERVED "):
+            self.expect(b"RESERVED <id> <bytes>", line)
+        number, size = map(int, line.split(b" ")[1:])
+        body = self.read(size)
+        self.expect(b"\r\n", self.read(2))
+        return Taken(number, number, None, body)
+
+    def end(self, _queue, number):
+        self.send(b"delete %d\r\n" % number)
+        self.expect(b"DELETED", self.line())
+
+    def give_back(self, _queue, number):
+        self.send(b"release %d 0 0\r\n" % number)
+        self.expect(b"RELEASED", self.line())
+
+
 PROTOCOLS = {"goqueue": Goqueue, "takeanumber": Takeanumber, "masenko": Masenko, "jobcentre": Jobcentre, "workq": Workq}
+PROTOCOLS |= {"beanstalkd": Beanstalkd}

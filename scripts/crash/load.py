@@ -1,4 +1,4 @@
-"""The load: clients of all five protocols that put, take, end and give back jobs until their connection ends."""
+"""The load: clients of all protocols that put, take, end and give back jobs until their connection ends."""
 
 import json
 import threading

@@ -78,7 +78,7 @@ class Leases(Probes):
         lease = self.seconds * self.draw.uniform(0.4, 0.9)
         wanted = {"workq": max(lease, 0.15)}
         if self.seconds > 1.3:
-            wanted["goqueue"] = 1
+            wanted |= {"goqueue": 1, "beanstalkd": 1}
         for protocol, seconds in wanted.items():
             # A busy machine may need more than one try; what it cannot do at all is counted, and missed in the end.
             any(self.take_one(protocol, seconds) for _ in range(TRIES))
@@ -87,10 +87,13 @@ class Leases(Probes):
         """Whether enough of the lease is left."""
         holder, rival = self.new(protocol), self.new(protocol)
         rival.queue = holder.queue
-        if protocol == "workq":
-            holder.client.TTR_MS = round(1000 * seconds)
-        else:
-            holder.client.TTP_SECONDS = seconds
+        match protocol:
+            case "workq":
+                holder.client.TTR_MS = round(1000 * seconds)
+            case "goqueue":
+                holder.client.TTP_SECONDS = seconds
+            case "beanstalkd":
+                holder.client.TTR_SECONDS = seconds
         holder.put_here()
         begun = time.monotonic()
         job, reference = holder.take_here(durable=False)
@@ -115,8 +118,8 @@ class Leases(Probes):
     def check(self):
         """The answers count, and whoever waits gets what is put now."""
         for holder, rival, job, _reference, _until in self.taken:
-            answer = holder.client.line() if holder.protocol == "workq" else holder.client.word()
-            if answer not in (b"+OK", b"OK"):
+            answer = holder.client.word() if holder.protocol == "goqueue" else holder.client.line()
+            if answer not in (b"+OK", b"OK", b"DELETED"):
                 holder.wrong("leases lost", f"what was sent while the server stood still was answered {answer!r}")
                 continue
             self.ledger.acknowledged_end(job)

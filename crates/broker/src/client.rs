@@ -207,7 +207,7 @@ impl Client {
 
     /// What it has sent is to be looked at, again if it was before.
     pub(crate) fn feed(&mut self) {
-        self.fed = !self.input.is_empty() || self.finishing;
+        self.fed = !self.input.is_empty() || self.finishing || self.codec.is_opening();
     }
 
     /// Nothing will arrive beyond what is there to be read.
@@ -374,7 +374,7 @@ impl Codec for Mute {
 mod tests {
     use super::*;
     use jobyard_engine::Now;
-    use jobyard_protocols::Health;
+    use jobyard_protocols::{Health, Host, LogView, Tallies};
 
     /// A protocol that keeps what was sent, and must be heard of by then.
     struct Keeping {
@@ -522,9 +522,18 @@ mod tests {
     fn an_answer_is_written_for_the_client_that_hears_it() {
         let limits = Limits::default();
         let now = Now { engine_ms: 0, wall_ms: 0, random: 0 };
-        let health = Health::Ready;
-        let context =
-            Context { now, limits: &limits, clients: 3, clients_total: 5, client: 5, started_wall_ms: 0, health };
+        let context = Context {
+            now,
+            limits: &limits,
+            clients: 3,
+            clients_total: 5,
+            client: 5,
+            started_wall_ms: 0,
+            health: Health::Ready,
+            tallies: &Tallies::default(),
+            host: &Host::default(),
+            log: LogView::default(),
+        };
         let mut client = Client { waiting: true, ..client() };
         client.answer(&Reply::Done, &context);
         client.output.seal(1, 0);

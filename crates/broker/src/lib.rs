@@ -26,7 +26,7 @@ use std::fmt;
 
 use jobyard_engine::{Answers, ClientId, Engine, JobNumber, LeaseId, Limits, Now, Reply};
 use jobyard_log::{Log, LogError, Moment, Position};
-use jobyard_protocols::{Codec, Context, Health, Listener, Options};
+use jobyard_protocols::{Codec, Context, Health, Host, Listener, LogView, Options, Tallies};
 
 use crate::client::{Client, Link};
 use crate::clients::Clients;
@@ -53,6 +53,8 @@ pub struct Config {
     pub seed: u64,
     /// For how long output is written after [`Event::Stop`].
     pub drain_timeout_ms: u64,
+    /// Where the server runs, for those who ask.
+    pub host: Host,
 }
 
 /// One listener: what it speaks, and how.
@@ -66,7 +68,8 @@ pub struct Listening {
 
 impl Default for Config {
     fn default() -> Self {
-        Config { limits: Limits::default(), listeners: Vec::new(), seed: 0, drain_timeout_ms: 5_000 }
+        let host = Host::default();
+        Config { limits: Limits::default(), listeners: Vec::new(), seed: 0, drain_timeout_ms: 5_000, host }
     }
 }
 
@@ -115,6 +118,8 @@ type Door = Box<dyn Fn(Now) -> Box<dyn Codec> + Send>;
 pub struct Broker<L> {
     limits: Limits,
     drain_timeout_ms: u64,
+    host: Host,
+    tallies: Tallies,
     doors: Vec<Door>,
     /// Which listeners may be asked for the server's health.
     probed: Vec<bool>,
@@ -201,6 +206,8 @@ impl<L: Log> Broker<L> {
             engine: Engine::new(config.limits.clone(), claim.epoch, config.seed),
             limits: config.limits,
             drain_timeout_ms: config.drain_timeout_ms,
+            host: config.host,
+            tallies: Tallies::default(),
             commit: Commit::new(log, claim.epoch, claim.tail),
             stretches: Stretches::default(),
             recovery: Some(Recovery::new(&claim, clock)),
@@ -316,7 +323,7 @@ impl<L: Log> Broker<L> {
     ) {
         let now = Now { random: self.clock.roll(), ..now };
         let context = self.scene(now);
-        let context = context.context(&self.limits);
+        let context = context.context(&self.limits, &self.tallies, &self.host);
         let (clients, answered) = (&mut self.clients, &mut self.answered);
         work(&mut self.engine, now, &mut |id, reply| {
             if let Some(client) = clients.get_mut(id).filter(|client| client.waiting) {
@@ -340,7 +347,7 @@ impl<L: Log> Broker<L> {
     fn answer(&mut self, id: ClientId, reply: &Reply<'_>) {
         let scene = self.scene(self.now);
         if let Some(client) = self.clients.get_mut(id) {
-            client.answer(reply, &scene.context(&self.limits));
+            client.answer(reply, &scene.context(&self.limits, &self.tallies, &self.host));
         }
         self.seal(id, 0);
     }
@@ -376,6 +383,7 @@ impl<L: Log> Broker<L> {
             clients_total: self.clients.total,
             started_wall_ms: self.started_wall_ms,
             health: self.health(),
+            log: self.stretches.view(self.engine.written()),
         }
     }
 }
@@ -388,12 +396,13 @@ struct Scene {
     clients_total: u64,
     started_wall_ms: i64,
     health: Health,
+    log: LogView,
 }
 
 impl Scene {
-    fn context(self, limits: &Limits) -> Context<'_> {
-        let Scene { now, clients, clients_total, started_wall_ms, health } = self;
-        Context { now, limits, clients, clients_total, client: 0, started_wall_ms, health }
+    fn context<'a>(self, limits: &'a Limits, tallies: &'a Tallies, host: &'a Host) -> Context<'a> {
+        let Scene { now, clients, clients_total, started_wall_ms, health, log } = self;
+        Context { now, limits, clients, clients_total, client: 0, started_wall_ms, health, tallies, host, log }
     }
 }
 

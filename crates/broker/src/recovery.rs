@@ -114,7 +114,9 @@ impl<L: Log> Broker<L> {
         self.now = self.clock.now(self.machine);
         self.looks = Looks::new(self.now.engine_ms);
         self.commit.set_time(recovery.last);
-        if self.commit.log.extent().segment_bytes > 0 && self.stretches.is_empty() {
+        let segment_bytes = self.commit.log.extent().segment_bytes;
+        self.stretches.set_segment_bytes(segment_bytes);
+        if segment_bytes > 0 && self.stretches.is_empty() {
             self.stretches.begin(recovery.next, &mut self.engine);
         }
         self.engine.set_portion(self.batch_bytes_max());

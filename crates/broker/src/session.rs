@@ -48,7 +48,7 @@ impl<L: Log> Broker<L> {
                 break;
             }
             let before = (client.output.end(), self.engine.work());
-            let next = client.decode(&scene.context(&self.limits));
+            let next = client.decode(&scene.context(&self.limits, &self.tallies, &self.host));
             self.seal(id, 0);
             carried_out |= matches!(next, Next::Command(_) | Next::Answered);
             match next {

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use jobyard_engine::Engine;
+use jobyard_engine::{Engine, Written};
 use jobyard_log::{Extent, FRAME_HEADER_BYTES, Log, Position};
+use jobyard_protocols::LogView;
 
 use crate::Broker;
 use crate::room::BATCH_BYTES_MAX;
@@ -25,13 +26,29 @@ pub(crate) struct Stretches {
     rewritten: Option<Position>,
     /// Until the segment that begins here is the oldest, those who ask for something may have to wait for room to be made.
     awaited: Option<Position>,
+    /// How many have begun.
+    begun: u64,
+    segment_bytes: u64,
 }
 
 impl Stretches {
     /// A segment begins with this batch.
     pub(crate) fn begin(&mut self, position: Position, engine: &mut Engine) {
         self.starts.push_back(position);
+        self.begun += 1;
         engine.begin_stretch();
+    }
+
+    /// All segments have this length.
+    pub(crate) fn set_segment_bytes(&mut self, segment_bytes: u64) {
+        self.segment_bytes = segment_bytes;
+    }
+
+    /// The log as it is shown, with so much written to it.
+    pub(crate) fn view(&self, written: Written) -> LogView {
+        let &Stretches { begun, segment_bytes, .. } = self;
+        let oldest = if begun == 0 { 0 } else { begun + 1 - self.starts.len() as u64 };
+        LogView { oldest, newest: begun, segment_bytes, written }
     }
 
     /// Whether those who ask for something wait for room to be made.

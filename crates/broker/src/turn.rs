@@ -116,6 +116,8 @@ impl<L: Log> Broker<L> {
         self.clients.add(id, codec, full, probes);
         if full {
             self.dismiss(id, Farewell::TooManyClients);
+        } else {
+            self.note(id, Client::feed);
         }
     }
 

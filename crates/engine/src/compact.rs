@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::job::Job;
+use crate::names::JobNumber;
 use crate::queue::Queue;
 use crate::record::{Record, put_kept};
 use crate::store::Store;
@@ -65,6 +66,12 @@ impl Engine {
     /// So many numbers and places are never given: they may have been, to jobs of which nothing is known any more.
     pub fn skip_numbers(&mut self, count: u64) {
         self.store.skip_numbers(count);
+    }
+
+    /// The number that the next job gets.
+    #[must_use]
+    pub fn next_number(&self) -> JobNumber {
+        self.store.next_number
     }
 
     /// What the full records of jobs and queues would take whose newest one is in the oldest stretch: so much would have to
@@ -178,7 +185,9 @@ impl Engine {
                 }
             }
         }
-        (self.records.len() - before).max(BYTES_PER_DEAD_ENTRY)
+        let bytes = self.records.len() - before;
+        self.written.anew += u64::from(bytes > 0);
+        bytes.max(BYTES_PER_DEAD_ENTRY)
     }
 
     /// What was given to jobs and queues that are gone is not given again, though nothing tells of them any more.

@@ -18,6 +18,15 @@ use crate::waiting::{Waiting, Want};
 /// Where replies go: to whom, and what. They borrow from the engine, so they are written out at once.
 pub type Answers<'x> = dyn FnMut(ClientId, Reply<'_>) + 'x;
 
+/// How many records were made since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Because something was decided.
+    pub decided: u64,
+    /// To keep the log short.
+    pub anew: u64,
+}
+
 /// The whole queue.
 #[derive(Debug)]
 pub struct Engine {
@@ -25,6 +34,7 @@ pub struct Engine {
     pub(crate) waiting: Waiting,
     pub(crate) limits: Limits,
     pub(crate) counters: Counters,
+    pub(crate) written: Written,
     /// Durable changes that the log has not been given yet.
     pub(crate) records: Vec<u8>,
     /// Whether the log that is replayed begins with a state that was written whole.
@@ -55,6 +65,7 @@ impl Engine {
             waiting: Waiting::default(),
             limits,
             counters: Counters::default(),
+            written: Written::default(),
             records: Vec::new(),
             begun_anew: false,
             starting: false,
@@ -268,6 +279,12 @@ impl Engine {
         &self.records
     }
 
+    /// How many records there were since the start.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        self.written
+    }
+
     /// The log has been given [`Engine::records`].
     pub fn clear_records(&mut self) {
         // A burst must not keep its memory for ever.
@@ -311,10 +328,13 @@ impl Engine {
             Record::Enqueued(_) => broken("engine-enqueue-unwritten"),
             Record::Removed { .. } | Record::Done { .. } => broken("engine-removal-unwritten"),
             Record::Leased { .. } => broken("engine-lease-unwritten"),
+            Record::Buried { .. } => broken("engine-burial-unwritten"),
+            Record::Revived { .. } => broken("engine-revival-unwritten"),
             _ => false,
         };
         if !is_unwritten {
             record.encode(&mut self.records);
+            self.written.decided += 1;
         }
         self.store.apply(record);
     }

@@ -117,8 +117,11 @@ impl Engine {
     /// A held job is put back, and is another than before.
     fn put_back_as(&mut self, now: Now, number: JobNumber, again: Again, answers: &mut Answers<'_>) {
         let until_ms = lease_end_ms(self.store.job(number).state);
-        let delay = (again.delay_ms > 0).then(|| Delay::from_now(now, again.delay_ms));
-        self.commit(Record::Released { number, urgency: again.urgency, delay });
+        let is_delayed = again.delay_ms > 0 && !crate::broken("engine-delay-of-release-ignored");
+        let delay = is_delayed.then(|| Delay::from_now(now, again.delay_ms));
+        let keeps_urgency = crate::broken("engine-urgency-of-release-ignored");
+        let urgency = if keeps_urgency { self.store.job(number).urgency } else { again.urgency };
+        self.commit(Record::Released { number, urgency, delay });
         self.resume_run(now, number, until_ms, answers);
     }
 
@@ -143,6 +146,7 @@ impl Engine {
             return;
         };
         match (parting, job.failure_rule()) {
+            _ if until_ms != NEVER_MS && crate::broken("engine-timed-hold-outlives-client") => {}
             (Parting::Fail, Some(rule)) if rule.parting_counts => {
                 self.fail(now, number, &[], answers);
             }

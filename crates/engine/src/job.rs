@@ -186,7 +186,9 @@ impl Job {
         match by {
             By::Anyone => true,
             By::Holder => self.held_by(client),
-            By::HolderOrNobody => self.lease().is_none() || self.held_by(client),
+            By::HolderOrNobody => {
+                self.lease().is_none() || self.held_by(client) || crate::broken("engine-anyone-removes")
+            }
         }
     }
 

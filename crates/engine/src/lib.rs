@@ -48,7 +48,7 @@ pub use command::{
     Again, AttemptRule, Backoff, Blocker, By, Choice, Command, DateRank, FailureRule, Hold, JobRef, LeaseRequest, Look,
     NewJob, OwnTime, Parting, QueueOrder, Role, Start, Step, UsedUp, Wait, Which,
 };
-pub use engine::{Answers, Engine};
+pub use engine::{Answers, Engine, Written};
 pub use hash::{ByNumber, NumberHasher};
 pub use job::Due;
 pub use limits::Limits;

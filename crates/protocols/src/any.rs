@@ -121,6 +121,13 @@ fn write_spoken(out: &mut Vec<u8>) {
 }
 
 impl Codec for Any {
+    fn is_opening(&self) -> bool {
+        match &self.state {
+            State::Speaking(codec) => codec.is_opening(),
+            State::Undecided { .. } | State::Chosen(_) => false,
+        }
+    }
+
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
         if let Some(next) = self.listen(input, out, context) {
             return next;
@@ -202,7 +209,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    const SPOKEN: &str = "-ERR This port speaks goqueue, takeanumber, masenko, jobcentre, workq, http.\r\n";
+    const SPOKEN: &str = "-ERR This port speaks goqueue, takeanumber, masenko, jobcentre, workq, beanstalkd, http.\r\n";
 
     /// A connection and what it has said.
     struct Client {

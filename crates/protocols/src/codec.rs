@@ -3,6 +3,7 @@
 use jobyard_engine::{Command, Limits, Now, Reply};
 
 use crate::input::Input;
+use crate::surroundings::{Host, LogView, Tallies};
 
 /// What a codec made of the input.
 #[derive(Debug)]
@@ -35,6 +36,12 @@ pub struct Context<'a> {
     pub started_wall_ms: i64,
     /// Whether the server is ready to work.
     pub health: Health,
+    /// What is counted over all connections.
+    pub tallies: &'a Tallies,
+    /// The machine and the process.
+    pub host: &'a Host,
+    /// The log.
+    pub log: LogView,
 }
 
 /// Whether the server is ready to work.
@@ -71,6 +78,12 @@ impl Farewell {
 /// One connection's side of a protocol. It keeps what the next bytes or the next reply depend on:
 /// there is never more than one command without a reply.
 pub trait Codec: Send {
+    /// Whether connecting means something that the engine is still to be told: then [`Codec::decode`] says so, whether or
+    /// not the client has sent anything.
+    fn is_opening(&self) -> bool {
+        false
+    }
+
     /// Takes one whole request off the front of `input`, or says that more bytes are needed.
     /// Whatever can be answered without the engine is written to `out`.
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next;

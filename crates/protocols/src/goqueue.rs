@@ -9,6 +9,7 @@ use memchr::memchr;
 use crate::codec::{Codec, Context, Farewell, Next};
 use crate::input::Input;
 use crate::table::Begins;
+use crate::views::priority_from_urgency;
 
 const ID_BYTES: usize = 8;
 const INTEGER_BYTES: usize = 4;
@@ -295,16 +296,11 @@ fn write_reserved(job: &JobView<'_>, limits: &Limits, out: &mut Vec<u8>) {
     out.reserve(job.body.len() + 64);
     out.extend_from_slice(b"RESERVED\0");
     out.extend_from_slice(&job.number.to_le_bytes());
-    out.extend_from_slice(&shown_priority(job.urgency).to_le_bytes());
+    out.extend_from_slice(&priority_from_urgency(job.urgency).to_le_bytes());
     out.extend_from_slice(&shown_ttp_s(job.own_time, limits).to_le_bytes());
     out.extend_from_slice(b"reserved\0");
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(job.body);
-}
-
-/// Here the lower number is the more urgent, and there is none below 0.
-fn shown_priority(urgency: i128) -> u32 {
-    u32::try_from(urgency.saturating_neg().max(0)).unwrap_or(u32::MAX)
 }
 
 /// Whole seconds, rounded up: 0 would say that the lease never ends.
@@ -493,9 +489,6 @@ mod tests {
     #[test]
     fn a_job_of_another_protocol_is_shown_as_well_as_can_be() {
         let limits = Limits::default();
-        for (urgency, shown) in [(0, 0), (7, 0), (-7, 7), (-4_294_967_296, u32::MAX), (i128::MIN, u32::MAX)] {
-            assert_eq!(shown_priority(urgency), shown, "{urgency}");
-        }
         for (own_time, shown) in [
             (OwnTime::None, 60),
             (OwnTime::Unlimited, 0),

@@ -30,8 +30,13 @@ pub(crate) fn begins_tls(bytes: &[u8]) -> Begins {
 }
 
 impl<C: Codec> Codec for Guard<C> {
+    fn is_opening(&self) -> bool {
+        self.codec.is_opening()
+    }
+
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
-        if !self.passed {
+        // What connecting means is told before anything is read.
+        if !self.passed && !self.codec.is_opening() {
             match (begins_tls(input.bytes()), http::begins(input.bytes())) {
                 (Begins::Yes, _) | (_, Begins::Yes) => return Next::Close,
                 (Begins::Maybe, _) | (_, Begins::Maybe) if !input.ended() => return Next::More,

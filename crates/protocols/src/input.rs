@@ -137,6 +137,33 @@ impl Input {
         }
     }
 
+    /// Looks for a line of at most `max` bytes at the front that ends with CRLF, which is not counted. A LF alone is a byte
+    /// like any other.
+    pub fn line_to_crlf(&mut self, max: usize) -> Line {
+        while let Some(at) = memchr(b'\n', &self.bytes()[self.searched..]) {
+            let end = self.searched + at;
+            if end > 0 && self.bytes()[end - 1] == b'\r' {
+                return if end - 1 <= max { Line::Whole(end - 1) } else { Line::TooLong };
+            }
+            self.searched = end + 1;
+        }
+        self.searched = self.len();
+        // A CR at the end may be half of the line's.
+        let without_cr = self.len() - usize::from(self.bytes().last() == Some(&b'\r'));
+        if without_cr > max { Line::TooLong } else { Line::More }
+    }
+
+    /// Drops everything up to and with the next CRLF. Says whether there was one.
+    pub fn skip_to_crlf(&mut self) -> bool {
+        let Line::Whole(length) = self.line_to_crlf(usize::MAX) else {
+            let kept = usize::from(self.bytes().last() == Some(&b'\r'));
+            self.consume(self.len() - kept);
+            return false;
+        };
+        self.consume(length + 2);
+        true
+    }
+
     /// Drops everything up to and with the next LF. Says whether there was one.
     pub fn skip_line(&mut self) -> bool {
         let end = memchr(b'\n', self.bytes());
@@ -172,6 +199,34 @@ mod tests {
         assert_eq!(input("abcd").line(3), Line::TooLong);
         assert_eq!(input("abcd\n").line(3), Line::TooLong);
         assert_eq!(input("abc\n").line(3), Line::Whole(3));
+    }
+
+    #[test]
+    fn a_line_may_end_with_cr_and_lf_together_only() {
+        let mut input = input("a\nb\rc");
+        assert_eq!(input.line_to_crlf(5), Line::More);
+        input.push(b"\r");
+        assert_eq!(input.line_to_crlf(5), Line::More);
+        assert_eq!(input.line_to_crlf(4), Line::TooLong);
+        input.push(b"\nd\r\n");
+        assert_eq!(input.line_to_crlf(5), Line::Whole(5));
+        assert_eq!(input.line_to_crlf(4), Line::TooLong);
+        input.consume(7);
+        assert_eq!(input.line_to_crlf(5), Line::Whole(1));
+        input.consume(1);
+        assert_eq!(input.line_to_crlf(0), Line::Whole(0));
+    }
+
+    #[test]
+    fn skipping_to_cr_and_lf_keeps_a_cr_that_may_be_the_first_half() {
+        let mut input = input("long\r");
+        assert!(!input.skip_to_crlf());
+        assert_eq!(input.bytes(), b"\r");
+        input.push(b"er\n\r");
+        assert!(!input.skip_to_crlf());
+        input.push(b"\nnext");
+        assert!(input.skip_to_crlf());
+        assert_eq!(input.bytes(), b"next");
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod jobcentre;
 mod json;
 mod masenko;
 mod options;
+mod surroundings;
 mod table;
 mod takeanumber;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod workq;
 pub use codec::{Codec, Context, Farewell, Health, Next};
 pub use input::{Input, Line};
 pub use options::{Dialect, OptionError, Options, parse_duration_ms};
+pub use surroundings::{CpuTime, Host, LogView, Tallies};
 pub use table::{ANY, Begins, Listener, PROTOCOLS, Protocol, find};
 
 /// Whether this is broken on purpose, for a test that must notice it.

@@ -6,7 +6,7 @@ use jobyard_engine::Now;
 use crate::codec::Codec;
 use crate::guard::Guard;
 use crate::options::Options;
-use crate::{any, goqueue, http, jobcentre, masenko, takeanumber, workq};
+use crate::{any, beanstalkd, goqueue, http, jobcentre, masenko, takeanumber, workq};
 
 /// One protocol.
 #[derive(Debug)]
@@ -76,6 +76,14 @@ pub const PROTOCOLS: &[Protocol] = &[
         line_end: "\r\n",
         begins: workq::begins,
         open: |options, _| Box::new(Guard::new(workq::Workq::new(options))),
+    },
+    Protocol {
+        name: "beanstalkd",
+        port: Some(11300),
+        options: &[],
+        line_end: "\r\n",
+        begins: beanstalkd::begins,
+        open: |_, _| Box::new(Guard::new(beanstalkd::Beanstalkd::default())),
     },
     Protocol {
         name: HTTP,

@@ -3,10 +3,23 @@
 use jobyard_engine::{JobNumber, JobView, Limits, Now, OwnTime, QueueName, StateView, Tally, Uuid};
 
 use crate::codec::{Context, Health};
+use crate::surroundings::LogView;
 
 /// The first moment of a server that has one client and is ready.
 pub(crate) fn context(limits: &Limits) -> Context<'_> {
-    Context { now: now(0), limits, clients: 1, clients_total: 1, client: 1, started_wall_ms: 0, health: Health::Ready }
+    Context {
+        now: now(0),
+        limits,
+        clients: 1,
+        clients_total: 1,
+        client: 1,
+        started_wall_ms: 0,
+        health: Health::Ready,
+        // A test has one world, and ends.
+        tallies: Box::leak(Box::default()),
+        host: Box::leak(Box::default()),
+        log: LogView::default(),
+    }
 }
 
 /// So much engine time on.

@@ -49,6 +49,11 @@ pub(crate) fn priority_from_zero(urgency: i128) -> i128 {
     urgency.max(0)
 }
 
+/// An urgency as a priority of which the lowest number comes first.
+pub(crate) fn priority_from_urgency(urgency: i128) -> u32 {
+    u32::try_from(urgency.saturating_neg().max(0)).unwrap_or(u32::MAX)
+}
+
 fn write_base64_object(out: &mut Vec<u8>, body: &[u8]) {
     out.extend_from_slice(b"{\"data_base64\":\"");
     write_base64(out, body);
@@ -113,5 +118,12 @@ mod tests {
         assert_eq!(text("é".as_bytes()), "é");
         assert_eq!(text(b"a\xff"), "a\u{fffd}");
         assert_eq!((priority_from_zero(-5), priority_from_zero(7)), (0, 7));
+    }
+
+    #[test]
+    fn of_a_priority_from_urgency_the_lowest_comes_first_and_none_is_below_zero() {
+        for (urgency, shown) in [(0, 0), (7, 0), (-7, 7), (-4_294_967_296, u32::MAX), (i128::MIN, u32::MAX)] {
+            assert_eq!(priority_from_urgency(urgency), shown, "{urgency}");
+        }
     }
 }

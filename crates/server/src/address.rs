@@ -11,7 +11,7 @@ use jobyard_protocols::{Listener, Options, PROTOCOLS, find};
 pub const ANY_PORT: u16 = 5627;
 
 /// Protocols that are known by name but not spoken yet.
-const LATER: &[&str] = &["beanstalkd", "faktory"];
+const LATER: &[&str] = &["faktory"];
 
 /// Where a listener listens, and what it speaks there.
 #[derive(Clone, Debug)]
@@ -206,7 +206,6 @@ mod tests {
         for (text, reason) in [
             ("127.0.0.1:5627", "expected <protocol>://HOST:PORT"),
             ("smtp://localhost:25", "unknown protocol 'smtp': expected any, goqueue"),
-            ("beanstalkd://localhost", "the protocol 'beanstalkd' is not in this version"),
             ("faktory+unix:///x", "the protocol 'faktory' is not in this version"),
             ("any+tls://localhost", "TLS is not in this version"),
             ("any+udp://localhost", "unknown transport '+udp'"),

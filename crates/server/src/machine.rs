@@ -1,8 +1,12 @@
-//! What the machine gives us: memory, how many files may be open, and which of its boots this is.
+//! What the machine is, and what it gives us: memory, how many files may be open, and which of its boots this is.
 
+use std::ffi::CStr;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use jobyard_protocols::{CpuTime, Host};
+use rustix::param::clock_ticks_per_second;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Open files that are no clients: the log, listeners, standard streams, the poll itself.
@@ -36,6 +40,33 @@ pub fn raise_open_files(clients: usize) -> usize {
         .map_or(clients, |files| usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1));
     tracing::info!(clients_max = possible, wanted = clients, "the hard limit of open files allows fewer clients");
     possible
+}
+
+/// What clients may be told of the machine, and of this process, which goes by a random number.
+pub fn host(instance: u64) -> Host {
+    let names = rustix::system::uname();
+    let text = |name: &CStr| name.to_string_lossy().into();
+    Host {
+        pid: std::process::id(),
+        name: text(names.nodename()),
+        os: text(names.version()),
+        platform: text(names.machine()),
+        instance,
+        cpu_time,
+    }
+}
+
+/// What this process has taken of the processors; nothing if that cannot be known.
+fn cpu_time() -> CpuTime {
+    let ticks = read_to_string("/proc/self/stat").ok().and_then(|stat| cpu_ticks(&stat));
+    let time = |ticks: u64| Duration::from_secs(ticks) / u32::try_from(clock_ticks_per_second()).unwrap_or(100).max(1);
+    ticks.map_or(CpuTime::default(), |(user, system)| CpuTime { user: time(user), system: time(system) })
+}
+
+/// In the line of a process the two stand eleven words behind its name, which may hold anything.
+fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
+    let mut words = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
 /// Which boot of the machine this is; 0 if it does not say.
@@ -90,6 +121,16 @@ fn limit_of(root: &Path, line: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_process_took_is_found_behind_its_name() {
+        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194304 105 0 0 0 17 23 0 0 20 0 1 0 100";
+        assert_eq!(cpu_ticks(stat), Some((17, 23)));
+        assert_eq!(cpu_ticks("42 (a) S 1"), None);
+        let host = host(7);
+        assert_eq!((host.pid, host.instance), (std::process::id(), 7));
+        assert!(!host.name.is_empty() && !host.os.is_empty() && !host.platform.is_empty());
+    }
 
     /// A root directory with the given files, which goes away with the test.
     struct Root(PathBuf);

@@ -188,6 +188,7 @@ pub fn broker_config(config: &Config, bound: &[Bound], seed: u64) -> BrokerConfi
         listeners: listeners.collect(),
         seed,
         drain_timeout_ms: config.drain_timeout_ms,
+        host: machine::host(random_seed()),
     }
 }
 

@@ -22,7 +22,7 @@ fn it_prints_where_it_listens_with_real_ports_and_where_it_stores() {
     assert!(server.listening[1].ends_with("?dialect=original"), "{:?}", server.listening);
     assert_ne!(server.place(0).port(), 0);
     assert_ne!(server.place(0), server.place(1));
-    assert_eq!(server.storing, "storing in memory only (--memory): jobs are gone when the server ends");
+    assert_eq!(server.storing, "storing in memory only: jobs are gone when the server ends");
     server.stop();
 }
 
@@ -91,7 +91,7 @@ fn addresses_that_make_no_sense_are_refused() {
     for (address, message) in [
         ("smtp://localhost:25", "unknown protocol 'smtp'"),
         ("any+tls://localhost", "TLS is not in this version"),
-        ("beanstalkd://localhost", "the protocol 'beanstalkd' is not in this version"),
+        ("faktory://localhost", "the protocol 'faktory' is not in this version"),
         ("workq://localhost?lease=5m", "unknown option 'lease': workq knows dialect"),
         ("masenko://localhost?heartbeat=soon", "option 'heartbeat' cannot be 'soon'"),
         ("127.0.0.1:5627", "expected <protocol>://HOST:PORT"),

@@ -1,5 +1,6 @@
 //! Simulated clients: what can be asked in no protocol's words, and for each protocol how it says that and what it hears.
 
+mod beanstalkd;
 mod goqueue;
 mod jobcentre;
 mod masenko;
@@ -123,6 +124,55 @@ pub enum Ask {
     Fail(Held),
     /// A job is given back.
     Release(Held),
+    /// A job is given back with another urgency, to be taken after so many seconds.
+    PutBack {
+        /// The job.
+        held: Held,
+        /// The larger, the sooner.
+        urgency: u32,
+        /// For how long it is delayed.
+        delay_s: u32,
+    },
+    /// A job is put aside.
+    Bury {
+        /// The job.
+        held: Held,
+        /// The larger, the sooner, when it is let back in.
+        urgency: u32,
+    },
+    /// Jobs that were put aside are let back in, or delayed ones if there are none.
+    Kick {
+        /// Those of this queue.
+        queue: &'static str,
+        /// So many at most.
+        count: usize,
+    },
+    /// A job that was put aside, or is delayed, is let back in.
+    KickJob(Held),
+    /// The time for which a job is held begins anew.
+    Extend(Held),
+    /// How is a job?
+    State(Held),
+    /// What is in a job?
+    Peek(Held),
+    /// Which job would be the next of those in a queue that are in this state?
+    PeekNext {
+        /// The queue.
+        queue: &'static str,
+        /// The state.
+        state: Standing,
+    },
+    /// From now on jobs are put there.
+    Use(&'static str),
+    /// From now on jobs are taken from there too.
+    Watch(&'static str),
+    /// From now on jobs are not taken from there.
+    Ignore(&'static str),
+    /// Where does one put jobs, or take them from?
+    Attended {
+        /// Whether it is asked where they are taken from.
+        watched: bool,
+    },
     /// How many jobs are in a queue?
     Count(&'static str),
     /// What has become of the job of this UUID?
@@ -193,10 +243,22 @@ impl Ask {
     pub fn disturbs(&self) -> Option<Entry> {
         match self {
             Ask::Complete(held) | Ask::Remove(held) | Ask::Fail(held) | Ask::Release(held) => Some(held.entry),
+            Ask::PutBack { held, .. } | Ask::Bury { held, .. } => Some(held.entry),
             Ask::Group { completes, .. } => completes.as_ref().map(|held| held.entry),
             _ => None,
         }
     }
+}
+
+/// In which state a job is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It can be taken.
+    Ready,
+    /// It waits for a time.
+    Delayed,
+    /// It was put aside.
+    Buried,
 }
 
 /// What is heard.
@@ -215,6 +277,10 @@ pub enum Heard {
     },
     /// There is no job, or none came in time.
     Nothing,
+    /// A job that is held has little time left.
+    Soon,
+    /// So many jobs were let back in.
+    Kicked(usize),
     /// It was done.
     Done,
     /// It was not done, in these words.
@@ -247,6 +313,8 @@ pub struct Counts {
     pub leased: Option<usize>,
     /// Those that nobody has.
     pub free: Option<usize>,
+    /// Those that were put aside.
+    pub buried: Option<usize>,
 }
 
 /// The bytes that say something, and the command's label; nothing if it cannot be said.
@@ -329,8 +397,23 @@ impl Speaker {
 }
 
 /// One for each protocol that has jobs.
-pub const SPEAKERS: &[Speaker] =
-    &[goqueue::SPEAKER, takeanumber::SPEAKER, masenko::SPEAKER, jobcentre::SPEAKER, workq::SPEAKER];
+pub const SPEAKERS: &[Speaker] = &[
+    goqueue::SPEAKER,
+    takeanumber::SPEAKER,
+    masenko::SPEAKER,
+    jobcentre::SPEAKER,
+    workq::SPEAKER,
+    beanstalkd::SPEAKER,
+];
+
+/// The protocol whose clients use and watch queues, put jobs aside and let them back in.
+pub const BEANSTALKD: &str = beanstalkd::SPEAKER.protocol;
+
+/// The queue that a client of beanstalkd uses and watches before it names another.
+pub const DEFAULT_TUBE: &str = "default";
+
+/// The least that a client of beanstalkd says for a priority is 0: urgencies are counted down from here.
+pub const URGENCY_MAX: u32 = 9;
 
 /// What workq must say of a job that was put with it, and not only run: a name and its value each.
 #[must_use]

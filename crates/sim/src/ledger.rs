@@ -1,5 +1,6 @@
 //! What clients asked and were told, and what must be so because of it. It knows nothing of the server but that.
 
+mod aside;
 mod certain;
 mod ids;
 mod job;
@@ -13,6 +14,8 @@ use jobyard_engine::ClientId;
 
 use crate::clients::{DAY_MS, Entry, Put, Speaker};
 use crate::world::Wrong;
+pub use aside::Aside;
+use aside::{Requests, Rest};
 pub use certain::Kept;
 pub use ids::Id;
 pub use job::Job;
@@ -70,6 +73,8 @@ pub struct Ledger {
     /// How often a rule about jobs that are given had something to say.
     pub checked: BTreeMap<&'static str, u64>,
     numbers: BTreeSet<u64>,
+    /// What was asked that lets jobs of a queue back in.
+    kicks: BTreeMap<&'static str, Requests>,
     /// What time means is not known for leases, since then.
     time_lost_ms: Option<u64>,
     /// What began before may end later than it should.
@@ -145,6 +150,15 @@ impl Ledger {
             may_be_taken: false,
             may_have_parted: false,
             unheard_over_ms: 0,
+            taken_as: None,
+            urgency: Some(Job::urgency_of(protocol, put.urgency)),
+            rest: Rest::AsPut,
+            rested_turn: 0,
+            asides: 0,
+            may_have_been_buried: false,
+            kicks: Requests::default(),
+            may_be_woken: self.kicks.iter().any(|(queue, kicks)| put.may_be_in(queue) && kicks.open > 0),
+            extending: 0,
             disturbing: 0,
             disturbed: None,
         });
@@ -307,6 +321,8 @@ impl Ledger {
         // What someone was given is there, whoever else was told.
         job.put_told.get_or_insert(when);
         job.was_taken = true;
+        job.taken_as = by.id.parse().ok().or(job.taken_as);
+        job.wake(asked);
         job.leases.push(lease);
         Ok(entry)
     }

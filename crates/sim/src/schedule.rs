@@ -10,6 +10,7 @@ mod people;
 mod person;
 mod rest;
 mod stops;
+mod tubes;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -282,6 +283,7 @@ fn config(seed: u64, told: &ListenerOptions) -> Config {
         listeners: names.map(listening).collect(),
         seed,
         drain_timeout_ms: stops::DRAIN_MS,
+        ..Config::default()
     }
 }
 

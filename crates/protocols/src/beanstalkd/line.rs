@@ -42,16 +42,30 @@ pub(super) struct Put {
     pub(super) has_more: bool,
 }
 
-/// Why a line is nothing that can be carried out.
+/// Why a line, or the body behind it, is nothing that can be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     BadFormat,
     UnknownCommand,
+    ExpectedCrlf,
+    JobTooBig,
+}
+
+impl Fault {
+    /// As it is said.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Fault::BadFormat => "BAD_FORMAT",
+            Fault::UnknownCommand => "UNKNOWN_COMMAND",
+            Fault::ExpectedCrlf => "EXPECTED_CRLF",
+            Fault::JobTooBig => "JOB_TOO_BIG",
+        }
+    }
 }
 
 /// The commands that are counted, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
+pub(crate) enum Counted {
     Put,
     Peek,
     PeekReady,
@@ -78,7 +92,7 @@ pub(super) enum Counted {
 
 impl Counted {
     /// All of them, and what each is called among the statistics.
-    pub(super) const ALL: [(Counted, &'static str); 22] = [
+    pub(crate) const ALL: [(Counted, &'static str); 22] = [
         (Counted::Put, "cmd-put"),
         (Counted::Peek, "cmd-peek"),
         (Counted::PeekReady, "cmd-peek-ready"),
@@ -194,10 +208,11 @@ fn bury(mut rest: &[u8]) -> Option<Request> {
     alone(rest, Request::Bury { number, priority })
 }
 
-/// `pause-tube <tube> <seconds>`: the blanks may be any number, and the first may be missing. A name that is none counts.
+/// `pause-tube <tube> <seconds>`: the blanks may be any number, and the first may be missing. A name that is none counts
+/// if its letters may stand in one.
 fn pause_tube(rest: &[u8]) -> Parsed {
     let rest = without_blanks(rest);
-    let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
+    let end = rest.iter().take_while(|byte| is_in_names(byte)).count();
     let (name, mut rest) = rest.split_at(end);
     let pause_s = small(&mut rest).filter(|_| rest.is_empty());
     match (tube(name), pause_s) {
@@ -284,8 +299,11 @@ const NAME_BYTES_MAX: usize = 200;
 
 /// Whether a queue can be named here.
 pub(super) fn is_tube(name: &[u8]) -> bool {
-    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-+/;.$_()".contains(byte);
-    (1..=NAME_BYTES_MAX).contains(&name.len()) && name[0] != b'-' && name.iter().all(fits)
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name[0] != b'-' && name.iter().all(is_in_names)
+}
+
+fn is_in_names(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-+/;.$_()".contains(byte)
 }
 
 fn tube(name: &[u8]) -> Option<QueueName> {
@@ -408,8 +426,8 @@ mod tests {
         }
         let wrong = Parsed { counted: Some(Counted::PauseTube), request: BAD };
         assert_eq!(parse(b"pause-tube -t 0"), wrong);
-        for line in ["pause-tube t x", "pause-tube t", "pause-tube t 3 ", "pause-tube t 4294967296"] {
-            assert_eq!(parse(line.as_bytes()), Fault::BadFormat.into(), "{line}");
+        for words in ["t x", "t", "t 3 ", "t 4294967296", "t,u 0", ", 0", "\t 0"] {
+            assert_eq!(parse(format!("pause-tube {words}").as_bytes()), Fault::BadFormat.into(), "{words}");
         }
     }
 }

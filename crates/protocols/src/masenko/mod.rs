@@ -70,6 +70,8 @@ pub(crate) fn begins(bytes: &[u8]) -> Begins {
     if let Some(length) = word {
         // DONE alone begins nothing.
         let found = verb(&bytes[..length]).is_some_and(|verb| verb != Verb::Done);
+        // So another protocol's clients take their leave.
+        let found = found && !bytes.starts_with(b"quit\r");
         return if found { Begins::Yes } else { Begins::No };
     }
     let prefix = |&(word, verb): &(&str, Verb)| {

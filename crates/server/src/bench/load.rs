@@ -101,9 +101,9 @@ impl<'a> Load<'a> {
     /// The load of this plan on these connections, which use the scripts in turn.
     pub fn new(streams: Vec<TcpStream>, scripts: &'a [Script], plan: &Plan) -> Result<Load<'a>> {
         let poll = Poll::new().context("cannot wait for sockets")?;
-        let scripts = scripts.iter().cycle();
         // Jobs that others left are not told from those of a run that broke off: the queue is not asked to be empty.
-        let greets = u64::from(plan.steps.0 == Step::Put);
+        let greets = u64::from(plan.steps.0 == Step::Put || scripts.iter().any(|script| script.greet_names_queue));
+        let scripts = scripts.iter().cycle();
         let mut connections: Vec<_> = streams
             .into_iter()
             .zip(scripts)

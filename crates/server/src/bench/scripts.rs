@@ -15,7 +15,6 @@ pub enum Protocol {
     Masenko,
     Jobcentre,
     Workq,
-    /// Not one of ours: for comparing with such a server.
     Beanstalkd,
 }
 
@@ -49,9 +48,8 @@ impl Protocol {
 
     /// The port on which a server is usually found.
     pub fn port(self) -> u16 {
-        match (self, find(self.name())) {
-            (Protocol::Beanstalkd, _) => 11300,
-            (_, Some(Listener::One(protocol))) => protocol.port.unwrap_or(ANY_PORT),
+        match find(self.name()) {
+            Some(Listener::One(protocol)) => protocol.port.unwrap_or(ANY_PORT),
             _ => ANY_PORT,
         }
     }
@@ -89,7 +87,8 @@ impl Protocol {
             Protocol::Workq => workq(&name, &body),
             Protocol::Beanstalkd => beanstalkd(&name, &body),
         };
-        Script { queue: name, greet, put, take, finish, uuid: uuid(run, queue) }
+        let greet_names_queue = self == Protocol::Beanstalkd;
+        Script { queue: name, greet, greet_names_queue, put, take, finish, uuid: uuid(run, queue) }
     }
 }
 

@@ -10,6 +10,8 @@ pub struct Script {
     pub queue: String,
     /// The first request of a connection: it shows that the other side speaks the protocol and that the queue is empty.
     pub greet: Exchange,
+    /// Whether the greeting names the queue, which no request after it does.
+    pub greet_names_queue: bool,
     /// Puts a job.
     pub put: Exchange,
     /// Takes a job that is there. Its reply says the job's id.

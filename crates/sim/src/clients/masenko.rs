@@ -147,5 +147,5 @@ fn counts(words: &str, queue: &str) -> Counts {
     let count = |mark: &str| number_after(&words[queue?..], mark).and_then(|count| usize::try_from(count).ok());
     // A queue that was never made has none.
     let [ready, delayed, leased] = ["\"ready\":", "\"delayed\":", "\"to_ack\":"].map(|mark| count(mark).or(Some(0)));
-    Counts { ready, delayed, leased, free: None }
+    Counts { ready, delayed, leased, ..Counts::default() }
 }

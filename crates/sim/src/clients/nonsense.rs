@@ -140,6 +140,28 @@ pub(super) const JOBCENTRE: &[Nonsense] = &[
     ("{\"request\":\"delete\",\"id\":99999999}\n", "no-job"),
 ];
 
+pub(super) const BEANSTALKD: &[Nonsense] = &[
+    ("dance\r\n", "UNKNOWN_COMMAND"),
+    ("\r\n", "UNKNOWN_COMMAND"),
+    ("RESERVE\r\n", "UNKNOWN_COMMAND"),
+    ("put 0 0 60 x\r\n", "BAD_FORMAT"),
+    ("put 0 0 60 1 1\r\n", "BAD_FORMAT"),
+    ("put 0 0 60 1\r\nxyz", "EXPECTED_CRLF"),
+    ("reserve-job\r\n", "BAD_FORMAT"),
+    ("reserve-with-timeout 9223372036854775808\r\n", "BAD_FORMAT"),
+    ("use @\r\n", "BAD_FORMAT"),
+    ("watch -a\r\n", "BAD_FORMAT"),
+    ("stats-tube never-made\r\n", "NOT_FOUND"),
+    ("delete 99999999\r\n", "NOT_FOUND"),
+    ("release 99999999 0 0\r\n", "NOT_FOUND"),
+    ("bury 99999999 0\r\n", "NOT_FOUND"),
+    ("touch 99999999\r\n", "NOT_FOUND"),
+    ("kick-job 99999999\r\n", "NOT_FOUND"),
+    ("kick x\r\n", "BAD_FORMAT"),
+    ("peek 99999999\r\n", "NOT_FOUND"),
+    ("stats-job 18446744073709551616\r\n", "BAD_FORMAT"),
+];
+
 pub(super) const WORKQ: &[Nonsense] = &[
     ("dance\r\n", "-CLIENT-ERROR Unknown command"),
     ("add x\r\n", "-CLIENT-ERROR Invalid command args"),

@@ -31,3 +31,6 @@ pub(super) const WORKQ: &[Nonsense] = &[
     ("complete 6ba7b810-9dad-41d1-80b4-ffffffffffff 5\r\n", ""),
     ("lease a ", ""),
 ];
+
+pub(super) const BEANSTALKD: &[Nonsense] =
+    &[("put 0 0 60 1000000\r\n", ""), ("put 0 0 60 5\r\nab", ""), ("reserve-with-timeout 1", ""), ("quit", "")];

@@ -104,7 +104,7 @@ fn limits(bits: u8) -> Limits {
         (limits.queue_name_bytes_max, limits.queues_named_max, limits.queues_max) = (8, 2, 3);
     }
     if bits & small::COUNTS != 0 {
-        (limits.group_steps_max, limits.held_max, limits.clients_max) = (2, 1, 2);
+        (limits.group_steps_max, limits.held_max, limits.clients_max, limits.revived_max) = (2, 1, 2, 1);
     }
     if bits & small::TURNS != 0 {
         (limits.turn_bytes_max, limits.turn_commands_max) = (16, 1);
@@ -279,7 +279,7 @@ fn small_limits(transcript: &Transcript) -> u8 {
     let bit = |name: &str| match name {
         "body_bytes_max" | "block_bytes_max" | "line_extra_bytes_max" | "group_bytes_max" => small::BODIES,
         "queue_name_bytes_max" | "queues_named_max" | "queues_max" => small::NAMES,
-        "group_steps_max" | "held_max" | "clients_max" => small::COUNTS,
+        "group_steps_max" | "held_max" | "clients_max" | "revived_max" => small::COUNTS,
         "turn_bytes_max" | "turn_commands_max" => small::TURNS,
         "output_bytes_max" => small::OUTPUT,
         "input_bytes_max" => small::INPUT | small::BODIES,

@@ -2,8 +2,8 @@
 
 use jobyard_engine::ClientId;
 
-use super::{Job, Lease, Ledger, SECOND_MS, When};
-use crate::clients::{DAY_MS, Entry};
+use super::{Job, Lease, Ledger, Rest, SECOND_MS, When};
+use crate::clients::{BEANSTALKD, DAY_MS, Entry};
 
 /// For how long a job may have been kept from being ready: by a lease, or by its date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Ledger {
     pub fn may_be(&self, entry: Entry, delayed: bool, at_ms: u64) -> bool {
         let job = &self.jobs[entry];
         let is_early = |delay_s: u32| at_ms + 999 < job.asked.at_ms + u64::from(delay_s) * 1_000;
-        let must_wait = job.put.delay_s.is_some_and(is_early) && !self.is_date_lost(job);
+        let must_wait = job.put.delay_s.is_some_and(is_early) && !self.is_date_lost(job) && !job.may_be_woken;
         let may_be_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, at_ms);
         if delayed {
             job.put.delay_s.is_some() || job.fails > 0 || job.may_be_taken || !job.leases.is_empty()
@@ -60,6 +60,7 @@ impl Ledger {
             |blocker: &Entry| self.jobs[*blocker].ended.is_some_and(|(when, _)| when.turn <= told_by_turn);
         job.put_told.is_some_and(|told| told.turn <= told_by_turn)
             && job.fails == 0
+            && job.extending == 0
             && job.unheard_over_ms <= over_by_ms
             && !(self.may_last_since(0) && job.may_be_taken)
             && self.is_due(entry, over_by_ms)
@@ -82,16 +83,26 @@ impl Ledger {
         let before = |other: &Job| other.put_told.is_some_and(|told| told.turn < job.asked.turn);
         self.all_ready(queue, asked_turn, at_ms, Kept::Never).find(|&other| {
             let (rival, is_placed) = (&self.jobs[other], is_first && has_place(other));
-            let (urgency, rivals) = (job.urgency(), rival.urgency());
+            let (Some(urgency), Some(rivals)) = (job.urgency(), rival.urgency()) else { return false };
             rivals > urgency || rivals == urgency && is_placed && before(rival)
         })
     }
 
-    /// Whether a job has no date, or it has come.
+    /// Whether nothing keeps a job that nobody has: it has no date, or it has come, and it was not put aside.
     fn is_due(&self, entry: Entry, at_ms: u64) -> bool {
         let job = &self.jobs[entry];
-        let due_ms = |delay_s: u32| job.asked.at_ms + u64::from(delay_s) * 1_000 + SECOND_MS;
-        job.put.delay_s.is_none_or(|delay_s| !self.is_date_lost(job) && due_ms(delay_s) <= at_ms)
+        // There it is no date, but begins when the job is put, and runs on the server's own time.
+        let is_delay = job.protocol == BEANSTALKD;
+        let begins_ms = job.put_told.filter(|_| is_delay).unwrap_or(job.asked).at_ms;
+        let due_ms = |delay_s: u32| begins_ms + u64::from(delay_s) * 1_000 + SECOND_MS;
+        let is_lost = self.is_date_lost(job) || is_delay && self.may_last_since(job.asked.at_ms);
+        let is_kept = match job.rest {
+            Rest::AsPut => job.put.delay_s.is_some_and(|delay_s| is_lost || due_ms(delay_s) > at_ms),
+            Rest::Later { since_ms, over_ms, .. } => over_ms > at_ms || self.may_last_since(since_ms),
+            Rest::Over => false,
+            Rest::Buried | Rest::Unclear => true,
+        };
+        job.asides == 0 && !is_kept
     }
 
     /// Whether a job that is there can be taken when all leases that end have ended, and what blocks it was taken.
@@ -99,7 +110,9 @@ impl Ledger {
     pub fn comes_in_the_end(&self, entry: Entry, at_ms: u64) -> bool {
         let job = &self.jobs[entry];
         let is_over = |lease: &Lease| lease.by_connection || lease.over_ms.is_some_and(|over_ms| over_ms <= at_ms);
-        self.is_due(entry, at_ms)
+        // What was put aside is let back in, and with it whatever is delayed.
+        let may_be_kept = !matches!(job.rest, Rest::AsPut);
+        (may_be_kept || self.is_due(entry, at_ms))
             && job.unheard_over_ms <= at_ms
             && job.leases.iter().all(is_over)
             && self

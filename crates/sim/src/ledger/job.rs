@@ -2,8 +2,8 @@
 
 use jobyard_engine::ClientId;
 
-use super::When;
-use crate::clients::{DAY_MS, Put, Speaker, facts_of, uuid_of_number};
+use super::{Requests, Rest, When};
+use crate::clients::{BEANSTALKD, DAY_MS, Put, Speaker, URGENCY_MAX, facts_of, uuid_of_number};
 
 /// A job, as those who deal with it know it.
 #[derive(Clone, Debug)]
@@ -42,6 +42,24 @@ pub struct Job {
     pub(super) may_have_parted: bool,
     /// When whoever may have been given it so has it no more for certain.
     pub(super) unheard_over_ms: u64,
+    /// The number by which someone was given it.
+    pub(super) taken_as: Option<u64>,
+    /// How urgent it is, in every protocol's eyes, if nobody has changed that who was not answered.
+    pub(super) urgency: Option<i64>,
+    /// What keeps it from being taken, if nobody has it.
+    pub(super) rest: Rest,
+    /// In which turn that was last said.
+    pub(super) rested_turn: u64,
+    /// What was asked that may change that, and not answered.
+    pub(super) asides: usize,
+    /// Whether anyone ever asked to put it aside.
+    pub(super) may_have_been_buried: bool,
+    /// What was asked that lets it back in, and it alone.
+    pub(super) kicks: Requests,
+    /// Whether it may have been let back in, so that it comes before its time.
+    pub(super) may_be_woken: bool,
+    /// What was asked that may make its lease last longer, and not answered.
+    pub(super) extending: usize,
     /// What was asked that may end whatever lease there is, and not answered.
     pub(super) disturbing: usize,
     /// In which turn such a thing was last answered.
@@ -69,11 +87,17 @@ pub(super) struct Lease {
 }
 
 impl Job {
-    /// How urgent it is, in every protocol's eyes.
-    pub(super) fn urgency(&self) -> i64 {
-        let urgency = i64::from(self.put.urgency);
-        // There the smaller is the sooner, and 9 is what we say for 0.
-        if self.protocol == "goqueue" { urgency.min(9) - 9 } else { urgency }
+    /// How urgent it is, in every protocol's eyes, if anyone can tell.
+    #[must_use]
+    pub fn urgency(&self) -> Option<i64> {
+        self.urgency.filter(|_| self.asides == 0)
+    }
+
+    /// How urgent a job is, in every protocol's eyes, if one says so.
+    pub(super) fn urgency_of(protocol: &str, urgency: u32) -> i64 {
+        let (urgency, most) = (i64::from(urgency), i64::from(URGENCY_MAX));
+        // There the smaller is the sooner, and the most is what we say for 0.
+        if matches!(protocol, "goqueue" | BEANSTALKD) { urgency.min(most) - most } else { urgency }
     }
 
     /// Its UUID, if anyone knows it.
@@ -88,7 +112,10 @@ impl Job {
     /// What workq must say of it, as long as it is there: a name and its value each.
     #[must_use]
     pub fn facts(&self) -> Vec<String> {
-        if self.protocol == "workq" && !self.put.runs { facts_of(&self.put) } else { Vec::new() }
+        let mut facts = if self.protocol == "workq" && !self.put.runs { facts_of(&self.put) } else { Vec::new() };
+        let is_as_put = self.urgency() == Some(i64::from(self.put.urgency));
+        facts.retain(|fact| is_as_put || !fact.starts_with("priority "));
+        facts
     }
 
     /// Whether nothing is left of it for certain: it was never put, or it was removed.
@@ -125,8 +152,9 @@ impl Job {
     /// For how long whoever speaks so has it; without a time, until it is ended, or the connection is.
     pub(super) fn lease_ms(&self, speaker: &Speaker) -> Option<u64> {
         let own_ms = self.put.own_time_s.filter(|seconds| *seconds > 0).map(|seconds| u64::from(seconds) * 1_000);
-        // Whoever puts with workq always says how long a lease lasts.
-        let own_ms = own_ms.or(if self.protocol == "workq" { Some(DAY_MS) } else { None });
+        // Whoever puts with workq or beanstalkd always says how long a lease lasts.
+        let says = matches!(self.protocol, "workq" | BEANSTALKD);
+        let own_ms = own_ms.or(if says { Some(DAY_MS) } else { None });
         // Without a time, a job of goqueue's own is goqueue's for ever.
         let is_endless = self.protocol == "goqueue" && speaker.protocol == "goqueue";
         let length_ms = own_ms.or(speaker.lease_ms.filter(|_| !is_endless));

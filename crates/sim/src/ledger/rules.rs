@@ -1,7 +1,7 @@
 //! What must hold of a job that a client is given.
 
-use super::{Lease, Ledger, SECOND_MS, When};
-use crate::clients::Entry;
+use super::{Lease, Ledger, Rest, SECOND_MS, When};
+use crate::clients::{BEANSTALKD, Entry};
 use crate::world::Wrong;
 
 impl Ledger {
@@ -28,12 +28,15 @@ impl Ledger {
         let is_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, at_ms);
         if let Some(delay_s) = job.put.delay_s
             && !self.is_date_lost(job)
+            && !(job.protocol == BEANSTALKD && self.is_time_lost_since(job.asked.at_ms))
+            && !job.may_be_woken
             && !is_dead
             && at_ms + 999 < job.asked.at_ms + u64::from(delay_s) * 1_000
         {
             return Err(format!("job {entry} came before its date"));
         }
         self.check_failures(entry, asked, at_ms)?;
+        self.check_aside(entry, asked, at_ms)?;
         for blocker in self.blockers(entry) {
             if self.must_be_there(blocker, at_ms) && !is_dead {
                 return Err(format!("job {entry} came before job {blocker}, which blocks it, had ended"));
@@ -64,10 +67,27 @@ impl Ledger {
         }
         // masenko's rest until a whole second.
         let rest_ms = if job.protocol == "masenko" { u64::from(times).pow(4) * 1_000 } else { 0 };
-        if self.time_lost_ms.is_none() && self.dates_lost_turn.is_none() && at_ms + SECOND_MS < last.at_ms + rest_ms {
+        let is_kept = !job.may_be_woken && self.time_lost_ms.is_none() && self.dates_lost_turn.is_none();
+        if is_kept && at_ms + SECOND_MS < last.at_ms + rest_ms {
             return Err(format!("job {entry} came back too soon, for the {times} times it has failed: {job:?}"));
         }
         Ok(())
+    }
+
+    /// A job that was put aside does not come until it is let back in, and one that was put back for later not too soon. What it
+    /// waits for may have sent it to its dead queue.
+    fn check_aside(&self, entry: Entry, asked: When, at_ms: u64) -> Result<(), Wrong> {
+        let job = &self.jobs[entry];
+        if job.asides > 0 || job.rested_turn >= asked.turn || job.put.dead_queue.is_some() {
+            return Ok(());
+        }
+        match job.rest {
+            Rest::Buried => Err(format!("job {entry} was put aside, and came: {job:?}")),
+            Rest::Later { since_ms, until_ms, .. } if at_ms < until_ms && !self.is_time_lost_since(since_ms) => {
+                Err(format!("job {entry} was put back for later, and came too soon: {job:?}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Counts the rules that had something to say about a job that was given rightly.
@@ -77,7 +97,9 @@ impl Ledger {
         let is_held = !taken.may_be_over && job.leases.iter().any(|other| !other.may_be_over);
         let is_dated = job.put.delay_s.is_some() && !self.is_date_lost(job);
         let has_failed = job.failed.is_some_and(|(_, told)| asked.turn > told.turn) && job.put.dead_queue.is_none();
+        let is_later = matches!(job.rest, Rest::Later { until_ms: 1.., .. }) && job.rested_turn < asked.turn;
         let rules = [
+            ("checked: a job that was put back came when it may", is_later),
             ("checked: a lease was over before the next", is_held),
             ("checked: a job came after its date", is_dated && !is_dead),
             ("checked: a job came after what blocks it", !is_dead && !self.blockers(entry).is_empty()),

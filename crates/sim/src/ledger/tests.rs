@@ -1,23 +1,23 @@
 use super::*;
 use crate::clients::{speaker, uuid_of_number};
 
-const A: ClientId = ClientId(1);
-const B: ClientId = ClientId(2);
+pub(super) const A: ClientId = ClientId(1);
+pub(super) const B: ClientId = ClientId(2);
 
-fn at(turn: u64) -> When {
+pub(super) fn at(turn: u64) -> When {
     When { turn, at_ms: turn * 1_000 }
 }
 
-fn body_of(entry: Entry) -> String {
+pub(super) fn body_of(entry: Entry) -> String {
     format!("{{\"j\":{entry},\"pad\":\"\"}}")
 }
 
-fn plain(entry: Entry) -> Put {
+pub(super) fn plain(entry: Entry) -> Put {
     Put::plain(entry, "a", body_of(entry))
 }
 
 /// Jobs that were put and acknowledged in turn 1, each with its entry for a number.
-fn ledger_of<const N: usize>(protocol: &'static str, puts: [Put; N]) -> Ledger {
+pub(super) fn ledger_of<const N: usize>(protocol: &'static str, puts: [Put; N]) -> Ledger {
     let mut ledger = Ledger::default();
     for put in puts {
         ledger.put_asked(&put, protocol, at(0));
@@ -26,7 +26,7 @@ fn ledger_of<const N: usize>(protocol: &'static str, puts: [Put; N]) -> Ledger {
     ledger
 }
 
-fn one(protocol: &'static str) -> Ledger {
+pub(super) fn one(protocol: &'static str) -> Ledger {
     ledger_of(protocol, [plain(0)])
 }
 
@@ -52,17 +52,23 @@ fn always_ready(ledger: &Ledger) -> bool {
     ledger.is_ready(0, 1, 1_000, Kept::Never)
 }
 
-fn take(ledger: &mut Ledger, entry: Entry, client: ClientId, protocol: &str, turn: u64) -> Result<Entry, Wrong> {
+pub(super) fn take(
+    ledger: &mut Ledger,
+    entry: Entry,
+    client: ClientId,
+    protocol: &str,
+    turn: u64,
+) -> Result<Entry, Wrong> {
     let by = Taker { id: &entry.to_string(), ..taker(client, protocol) };
     ledger.took(body_of(entry).as_bytes(), &by, at(turn), at(turn))
 }
 
-fn holds(ledger: &mut Ledger, client: ClientId, protocol: &str, turn: u64) {
+pub(super) fn holds(ledger: &mut Ledger, client: ClientId, protocol: &str, turn: u64) {
     take(ledger, 0, client, protocol, turn).expect("nobody else has it");
 }
 
 #[track_caller]
-fn refused(taken: Result<Entry, Wrong>, with: &str) {
+pub(super) fn refused(taken: Result<Entry, Wrong>, with: &str) {
     let wrong = taken.expect_err("that must not be");
     assert!(wrong.contains(with), "{wrong}");
 }

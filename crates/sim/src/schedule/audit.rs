@@ -9,21 +9,27 @@ use super::people::HELD_BACK_MS;
 use super::person::Person;
 use super::whole::Done;
 use super::{QUEUES, Schedule, listener_of};
-use crate::clients::{Ask, Counts, DAY_MS, Entry, Found, Heard, PAGE, SPEAKERS, speaker};
+use crate::clients::{Ask, BEANSTALKD, Counts, DAY_MS, Entry, Found, Heard, Held, PAGE, SPEAKERS, speaker};
 use crate::disk::Crash;
 use crate::ledger::{Group, Kept, Ledger};
 use crate::world::{Manners, Parting, Wrong};
 
 /// workq's states of jobs that are finished: done, and failed.
-const FINISHED: [u32; 2] = [1, 2];
+const FINISHED: [u32; 2] = [1, FAILED];
+const FAILED: u32 = 2;
 
 /// What the records of one job take beside its body.
 const RECORD_BYTES_MAX: usize = 400;
 /// So many files are kept for segments to come, at most.
 const SPARES_MAX: u64 = 7;
 
+/// Who says how many jobs are in a queue.
+const COUNTING: [&str; 4] = ["workq", "masenko", "takeanumber", BEANSTALKD];
+
 /// So many times what there is is taken: a job that waits for another comes in the next round.
 const ROUNDS_MAX: usize = 400;
+/// So many jobs are let back in at once, at most.
+const KICKS_MAX: usize = 1_000;
 
 impl Schedule {
     pub fn audit(&mut self) -> Result<(), Wrong> {
@@ -42,6 +48,7 @@ impl Schedule {
         self.see_all_off()?;
         self.find_out()?;
         self.inspect_all()?;
+        self.check_aside()?;
         self.count_all()?;
         // Nothing keeps a job for so long, but who holds it for ever.
         self.world.pass(2 * DAY_MS)?;
@@ -78,6 +85,13 @@ impl Schedule {
 
     /// Asks, and hears the answer.
     pub(super) fn ask_now(&mut self, index: usize, ask: Ask) -> Result<Heard, Wrong> {
+        for attend in self.people[index].attends_before(&ask) {
+            self.ask_now(index, attend)?;
+        }
+        // There may be no memory for that.
+        if !self.people[index].attends_before(&ask).is_empty() {
+            return Ok(Heard::Refused(String::new()));
+        }
         self.people[index].answer = None;
         self.ask(index, ask);
         self.world.rest()?;
@@ -99,7 +113,10 @@ impl Schedule {
             let heard = self.ask_now(index, Ask::Inspect(uuid))?;
             let now = self.now();
             match self.about(entry, heard) {
-                Heard::Job(Some(found)) if !FINISHED.contains(&found.state) => {
+                // Which of the two it is, nobody can tell.
+                Heard::Job(Some(found))
+                    if self.is_aside(entry, &found) && self.ledger.jobs[entry].may_have_failed() => {}
+                Heard::Job(Some(found)) if !FINISHED.contains(&found.state) || self.is_aside(entry, &found) => {
                     self.ledger.found_there(entry, now);
                     self.count("found out: it is there", 1);
                 }
@@ -112,6 +129,11 @@ impl Schedule {
         }
         let visitor = self.people.remove(index);
         self.goes(visitor.client)
+    }
+
+    /// Whether a job that was found so may be put aside: it is shown as one that has failed.
+    fn is_aside(&self, entry: Entry, found: &Found) -> bool {
+        found.state == FAILED && self.ledger.may_be_buried(entry)
     }
 
     /// What was heard of a UUID, as it concerns this job: another one may have it.
@@ -169,7 +191,7 @@ impl Schedule {
                     return Err(format!("job {entry} has no '{fact}': {found:?}, and {job:?}"));
                 }
                 let finished = FINISHED.contains(&found.state);
-                if finished && must_be_there {
+                if finished && must_be_there && !self.is_aside(entry, found) {
                     return Err(format!("job {entry} is finished, and nobody finished it: {job:?}"));
                 }
                 if !finished && job.ended.is_some() {
@@ -186,7 +208,7 @@ impl Schedule {
 
     /// What is said to be ready can be taken, all of it and no more, and whatever must be ready is among it.
     fn count_all(&mut self) -> Result<(), Wrong> {
-        let counting = ["workq", "masenko", "takeanumber"].map(|protocol| self.visitor(protocol));
+        let counting = COUNTING.map(|protocol| self.visitor(protocol));
         self.check_queues(counting)?;
         self.check_server(counting[0])?;
         let before = self.metrics(counting[1])?;
@@ -238,7 +260,7 @@ impl Schedule {
         listed.iter().map(|body| self.ledger.entry_of(body)).collect()
     }
 
-    fn counts_of(&mut self, counting: [usize; 3], queue: &'static str) -> Result<Vec<Counts>, Wrong> {
+    fn counts_of(&mut self, counting: [usize; 4], queue: &'static str) -> Result<Vec<Counts>, Wrong> {
         let mut counted = Vec::new();
         for index in counting {
             if let Heard::Count(counts) = self.ask_now(index, Ask::Count(queue))? {
@@ -261,7 +283,23 @@ impl Schedule {
         Ok(())
     }
 
-    /// Takes and removes what there is, until there is nothing. All that must be there and can be taken is among it.
+    /// What was put aside is so still.
+    fn check_aside(&mut self) -> Result<(), Wrong> {
+        let (index, now) = (self.visitor(BEANSTALKD), self.now());
+        for entry in 0..self.ledger.jobs.len() {
+            let job = &self.ledger.jobs[entry];
+            let Some(number) = job.known_number() else { continue };
+            if self.ledger.is_buried(entry, now.turn, now.at_ms) {
+                let held = Held { entry, id: number.to_string(), queue: job.put.queue };
+                self.ask_now(index, Ask::State(held))?;
+                self.count("audit: a job is still put aside", 1);
+            }
+        }
+        let visitor = self.people.remove(index);
+        self.goes(visitor.client)
+    }
+
+    /// Lets back in what was put aside, takes and removes what there is, until there is nothing. All that must be there and can be taken is among it.
     fn drain(&mut self) -> Result<(), Wrong> {
         let now_ms = self.world.elapsed_ms();
         let entries = 0..self.ledger.jobs.len();
@@ -269,25 +307,34 @@ impl Schedule {
             |ledger: &Ledger, entry| ledger.must_be_there(entry, now_ms) && ledger.comes_in_the_end(entry, now_ms);
         let owed: Vec<Entry> = entries.filter(|entry| owed(&self.ledger, *entry)).collect();
         let unsure = self.unsure_groups();
-        let taker = self.visitor("jobcentre");
-        let mut drained = BTreeSet::new();
+        let (taker, kicker) = (self.visitor("jobcentre"), self.visitor(BEANSTALKD));
+        let (mut drained, mut may_be_aside) = (BTreeSet::new(), false);
         for round in 0.. {
             if round == ROUNDS_MAX {
                 return Err(format!("there are more and more jobs: {} were removed", drained.len()));
             }
-            let before = drained.len();
+            let (before, mut kicked) = (drained.len(), 0);
+            may_be_aside = false;
             for queue in QUEUES {
                 while self.takes_one(taker, queue)? {
                     let held = self.people[taker].give_up().expect("it was just taken");
                     drained.insert(held.entry);
                     self.ask_now(taker, Ask::Remove(held))?;
                 }
+                match self.ask_now(kicker, Ask::Kick { queue, count: KICKS_MAX })? {
+                    Heard::Kicked(count) => kicked += count,
+                    _ => may_be_aside = true,
+                }
             }
-            if drained.len() == before {
+            if drained.len() == before && kicked == 0 {
                 break;
             }
         }
-        if let Some(entry) = owed.iter().find(|entry| !drained.contains(entry)) {
+        if may_be_aside && !self.is_short_of_memory() {
+            return Err("nothing is wanting, and what was put aside cannot be let back in".to_owned());
+        }
+        let is_owed = |entry: &&Entry| !(may_be_aside && self.ledger.may_be_aside(**entry));
+        if let Some(entry) = owed.iter().filter(is_owed).find(|entry| !drained.contains(entry)) {
             return Err(format!("nobody has job {entry}, and it never comes: {:?}", self.ledger.jobs[*entry]));
         }
         self.count("audit: a job came in the end", owed.len() as u64);
@@ -297,7 +344,7 @@ impl Schedule {
 
     /// Nothing is left but what waits for a date that is lost, and what is held for ever.
     fn check_drained(&mut self) -> Result<(), Wrong> {
-        let counting = ["workq", "masenko", "takeanumber"].map(|protocol| self.visitor(protocol));
+        let counting = COUNTING.map(|protocol| self.visitor(protocol));
         for queue in QUEUES {
             let held = self.ledger.may_be_held_for_ever(queue);
             for counts in self.counts_of(counting, queue)? {
@@ -321,8 +368,10 @@ impl Schedule {
     fn unsure_groups(&self) -> Vec<Group> {
         let now_ms = self.world.elapsed_ms();
         let comes = |entry: &Entry| self.ledger.comes_in_the_end(*entry, now_ms);
-        let may_be_there = |entry: &Entry| !self.ledger.jobs[*entry].refused && comes(entry);
-        let hangs = |entry: &Entry| self.ledger.hangs_on_one_request(*entry, now_ms) && comes(entry);
+        let is_aside = |entry: &Entry| self.ledger.may_be_aside(*entry);
+        let may_be_there = |entry: &Entry| !self.ledger.jobs[*entry].refused && comes(entry) && !is_aside(entry);
+        let hangs =
+            |entry: &Entry| self.ledger.hangs_on_one_request(*entry, now_ms) && comes(entry) && !is_aside(entry);
         let unsure = self.ledger.groups.iter().filter(|group| !group.told && group.entries.iter().all(may_be_there));
         unsure.map(|group| Group { completes: group.completes.filter(hangs), ..group.clone() }).collect()
     }
@@ -377,7 +426,7 @@ impl Schedule {
             let put = self.plain_job(self.ledger.next_entry());
             let (entry, queue) = (put.entry, put.queue);
             self.ask_now(index, Ask::Put(put))?;
-            if self.ledger.jobs[entry].put_told.is_none() {
+            if self.ledger.jobs.get(entry).is_none_or(|job| job.put_told.is_none()) {
                 // What is held for ever, and results, may take all there is.
                 if limited {
                     continue;
@@ -400,6 +449,8 @@ impl Schedule {
             }
         }
         self.count("audit: all work again", 1);
+        // The other one may have been silent for too long, where answers are held back.
+        let counting = self.visitor("masenko");
         let after = self.metrics(counting)?;
         self.check_metrics(&before, &after, &done)
     }

@@ -5,6 +5,51 @@ use crate::clients::{Ask, SPEAKERS, Speaker};
 
 /// Answers and refusals, by command. Numbers are written as 0.
 pub const ANSWERS: &[&str] = &[
+    "beanstalkd bury answered: done",
+    "beanstalkd bury refused: NOT_FOUND",
+    "beanstalkd delete answered: done",
+    "beanstalkd delete refused: NOT_FOUND",
+    "beanstalkd ignore answered: done",
+    "beanstalkd ignore refused: NOT_IGNORED",
+    "beanstalkd kick answered: none let back in",
+    "beanstalkd kick answered: some let back in",
+    "beanstalkd kick-job answered: done",
+    "beanstalkd kick-job refused: NOT_FOUND",
+    "beanstalkd list-tube-used answered: facts",
+    "beanstalkd list-tubes answered: facts",
+    "beanstalkd list-tubes-watched answered: facts",
+    "beanstalkd peek answered: a list",
+    "beanstalkd peek refused: NOT_FOUND",
+    "beanstalkd peek-buried answered: a list",
+    "beanstalkd peek-buried refused: NOT_FOUND",
+    "beanstalkd peek-delayed answered: a list",
+    "beanstalkd peek-delayed refused: NOT_FOUND",
+    "beanstalkd peek-ready answered: a list",
+    "beanstalkd peek-ready refused: NOT_FOUND",
+    "beanstalkd put answered: put",
+    "beanstalkd put refused: DRAINING",
+    "beanstalkd put refused: OUT_OF_MEMORY",
+    "beanstalkd release answered: done",
+    "beanstalkd release refused: NOT_FOUND",
+    "beanstalkd reserve answered: a job",
+    "beanstalkd reserve answered: a job's time is nearly over",
+    "beanstalkd reserve answered: nothing",
+    "beanstalkd reserve refused: OUT_OF_MEMORY",
+    "beanstalkd reserve-with-timeout answered: a job",
+    "beanstalkd reserve-with-timeout answered: a job's time is nearly over",
+    "beanstalkd reserve-with-timeout answered: nothing",
+    "beanstalkd reserve-with-timeout refused: OUT_OF_MEMORY",
+    "beanstalkd stats answered: done",
+    "beanstalkd stats-job answered: facts",
+    "beanstalkd stats-job refused: NOT_FOUND",
+    "beanstalkd stats-tube answered: a count",
+    "beanstalkd stats-tube refused: NOT_FOUND",
+    "beanstalkd touch answered: done",
+    "beanstalkd touch refused: NOT_FOUND",
+    "beanstalkd use answered: done",
+    "beanstalkd use refused: OUT_OF_MEMORY",
+    "beanstalkd watch answered: done",
+    "beanstalkd watch refused: OUT_OF_MEMORY",
     "goqueue ADD answered: put",
     "goqueue ADD refused: The server has as many queues as it may have",
     "goqueue ADD refused: The server is about to stop and takes no more jobs",
@@ -135,6 +180,7 @@ pub const ANSWERS: &[&str] = &[
 /// What is said to those whose connection the server ends by itself.
 pub const FAREWELLS: &[&str] = &[
     "any cut off: ERR Too many clients.",
+    "beanstalkd cut off: OUT_OF_MEMORY",
     "goqueue cut off: Too many clients",
     "goqueue cut off: Too much unfinished input",
     "jobcentre cut off: {\"status\":\"error\",\"error\":\"Too many clients.\"}",
@@ -150,6 +196,14 @@ pub const FAREWELLS: &[&str] = &[
 
 /// Answers and refusals that are right, and come only in very many schedules. Any other is wrong.
 pub const SELDOM: &[&str] = &[
+    "beanstalkd bury refused: OUT_OF_MEMORY",
+    "beanstalkd kick refused: OUT_OF_MEMORY",
+    "beanstalkd kick-job refused: OUT_OF_MEMORY",
+    "beanstalkd list-tubes refused: OUT_OF_MEMORY",
+    "beanstalkd peek-buried refused: OUT_OF_MEMORY",
+    "beanstalkd peek-delayed refused: OUT_OF_MEMORY",
+    "beanstalkd peek-ready refused: OUT_OF_MEMORY",
+    "beanstalkd release refused: OUT_OF_MEMORY",
     "goqueue RESERVE refused: The server's disk is full",
     "masenko NACK refused: ERR {\"msg\":\"no room on the disk\"}",
     "takeanumber RESERVE refused: ERR Disk full.",
@@ -163,6 +217,7 @@ pub const SELDOM: &[&str] = &[
 /// Records, and what was checked. What can become of a job is in the model's list of transitions.
 pub const RECORDS: &[&str] = &[
     "record backed_off",
+    "record buried",
     "record counted",
     "record counters",
     "record done",
@@ -173,8 +228,10 @@ pub const RECORDS: &[&str] = &[
     "record leased",
     "record moved",
     "record queue_created",
+    "record released",
     "record removed",
     "record rested",
+    "record revived",
     "record unblocked",
     "record undone",
     "record woke",
@@ -184,6 +241,7 @@ pub const RECORDS: &[&str] = &[
     "audit: a job came in the end",
     "audit: a job has expired",
     "audit: a job is gone rightly",
+    "audit: a job is still put aside",
     "audit: a job is there rightly",
     "audit: a job was ready",
     "audit: a queue is counted rightly",
@@ -220,6 +278,17 @@ pub const RECORDS: &[&str] = &[
     "checked: nobody has what nobody heard of",
     "checked: nobody was passed over",
     "checked: someone gave that result",
+    "checked: a job is as is said",
+    "checked: a job is its holder's alone",
+    "checked: a job that was put aside is so",
+    "checked: a job that was put back came when it may",
+    "checked: a job was let back in",
+    "checked: a job's time was nearly over",
+    "checked: jobs were let back in",
+    "checked: no job's time is nearly over",
+    "checked: one attends what it said",
+    "checked: queues are listed rightly",
+    "checked: what was put aside is counted rightly",
     "checked: full memory",
     "checked: what was refused could be",
     "checked: of too many clients some are not told",
@@ -254,7 +323,8 @@ pub fn is_right_at_all(speaker: &Speaker, ask: &Ask, said: &str) -> bool {
     let Ask::Nonsense(kind) = ask else {
         return ANSWERS.binary_search(&said).is_ok() || SELDOM.binary_search(&said).is_ok();
     };
-    let is_general = |general: &&&str| general.starts_with(speaker.protocol) && !general.ends_with("-NOT-FOUND");
+    let is_not_found = |general: &str| general.ends_with("-NOT-FOUND") || general.ends_with(" NOT_FOUND");
+    let is_general = |general: &&&str| general.starts_with(speaker.protocol) && !is_not_found(general);
     let mut refusals = ANSWERS.iter().filter(is_general).filter_map(|known| known.split_once(" refused: "));
     let told = speaker.nonsense[kind % speaker.nonsense.len()].1;
     said == answer(speaker, "nonsense", told)
@@ -316,6 +386,19 @@ mod tests {
             ],
         ),
         ("workq", &["Too many names", "Line too long"]),
+        ("beanstalkd", &["JOB_TOO_BIG"]),
+    ];
+
+    /// What refuses, of all that beanstalkd says in one word.
+    const BEANSTALKD_REFUSALS: [&str; 8] = [
+        "BAD_FORMAT",
+        "DRAINING",
+        "EXPECTED_CRLF",
+        "JOB_TOO_BIG",
+        "NOT_FOUND",
+        "NOT_IGNORED",
+        "OUT_OF_MEMORY",
+        "UNKNOWN_COMMAND",
     ];
 
     /// Whether a line of a protocol's list of texts is a refusal.
@@ -326,6 +409,7 @@ mod tests {
             "takeanumber" => fixed.strip_prefix('-').filter(|words| *words != "ERR No items available to reserve."),
             "masenko" => fixed.starts_with("ERR ").then_some(fixed),
             "jobcentre" => fixed.starts_with("{\"status\":\"error\"").then_some(fixed),
+            "beanstalkd" => BEANSTALKD_REFUSALS.contains(&fixed).then_some(fixed),
             _ => (fixed.starts_with('-') && fixed != "-TIMEOUT").then_some(fixed),
         }
     }

@@ -126,6 +126,12 @@ impl Schedule {
         Ok(())
     }
 
+    /// Whether one who hears that something is wanting could not tell whether its connection ends for that.
+    pub(super) fn has_two_wants(&self) -> bool {
+        let wants = self.faults.full || self.faults.disk || self.lacks_queues() || self.lacks_holds();
+        self.lacks_input() && (wants || self.is_short_of_memory())
+    }
+
     /// Whether little may be left unfinished.
     pub(super) fn lacks_input(&self) -> bool {
         self.input_bytes_max() < Limits::default().input_bytes_max

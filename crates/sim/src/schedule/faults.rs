@@ -4,7 +4,7 @@ use jobyard_log::SyncMode;
 
 use super::person::Person;
 use super::{CLOCK_SEEN_MS, Schedule};
-use crate::clients::{Ask, DEFAULT_LEASE_MS};
+use crate::clients::{Ask, BEANSTALKD, DEFAULT_LEASE_MS};
 use crate::disk::{Crash, Fault};
 use crate::ledger::When;
 use crate::random::{below, coin, splitmix};
@@ -388,15 +388,19 @@ impl Schedule {
         let mut asked = 0;
         for _ in 0..WEAR_ASKS {
             let index = self.below(self.people.len().max(1));
-            // What ends with its connection is not written.
-            let writes = |person: &Person| person.may_ask() && !person.speaker.holds_by_connection;
+            // What ends with its connection is not written, but for what beanstalkd's clients do with it.
+            let is_tubes = |person: &Person| person.speaker.protocol == BEANSTALKD;
+            let writes =
+                |person: &Person| person.may_ask() && (!person.speaker.holds_by_connection || is_tubes(person));
             if self.people.get(index).is_some_and(writes) {
                 let fails = |ask: &Ask| (self.people[index].speaker.say)(ask, 0).is_some();
+                let wears = is_tubes(&self.people[index]);
                 let ask = match self.people[index].holding().map(Ask::Fail).filter(fails) {
                     Some(ask) => {
                         self.people[index].give_up();
                         ask
                     }
+                    None if wears => self.write_a_little(index),
                     None => self.take(index),
                 };
                 self.ask(index, ask);

@@ -3,7 +3,7 @@
 use super::Schedule;
 use super::expected::{is_right_at_all, words_of};
 use super::person::Pending;
-use crate::clients::{Ask, Entry, Heard, Held, Put};
+use crate::clients::{Ask, BEANSTALKD, Entry, Heard, Held, Put};
 use crate::ledger::{Taker, When};
 use crate::world::{Chunk, Wrong};
 
@@ -88,10 +88,13 @@ impl Schedule {
         let disturbed = ask.disturbs();
         let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
         disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
+        let is_sure = *sure && (alone || self.ledger.nobody_meddled(ask, *asked));
         match ask {
             _ if let Heard::Refused(words) = heard => {
-                self.check_refused(index, ask, words, *sure && alone, *asked)?;
+                self.check_refused(index, ask, words, is_sure, *asked)?;
+                self.count_anothers(pending, words);
                 self.note_refused(ask, words, when);
+                self.note_refused_of_tubes(ask, *asked, when);
                 Ok(())
             }
             Ask::Put(put) => self.note_put(index, put, heard, *asked, when),
@@ -103,8 +106,14 @@ impl Schedule {
                     self.check_lives(entry, pending.undecided)?;
                     self.check_order(index, entry, queues, pending.undecided, when)
                 }
+                Heard::Soon => self.check_soon(index, *asked, when),
                 _ => self.check_nothing(index, queues, *wait_ms, *asked, when),
             },
+            _ if *heard == Heard::Done && self.people[index].speaker.protocol == BEANSTALKD => {
+                self.note_done_with_tubes(index, pending, alone, when)?;
+                self.note_done(index, ask, *asked, when);
+                Ok(())
+            }
             Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_) | Ask::Fail(_) => {
                 self.note_done(index, ask, *asked, when);
                 Ok(())
@@ -244,7 +253,13 @@ impl Schedule {
             (Ask::List { queue, delayed, .. }, Heard::List(bodies)) => {
                 self.check_list(queue, *delayed, bodies, asked, when)
             }
-            (Ask::Count(queue), Heard::Count(counts)) => self.check_counts(index, queue, *counts, asked, when),
+            (Ask::Count(queue), Heard::Count(counts)) => {
+                self.check_buried_count(queue, *counts, asked, when)?;
+                self.check_counts(index, queue, *counts, asked, when)
+            }
+            _ if self.people[index].speaker.protocol == BEANSTALKD => {
+                self.check_look_at_tubes(index, ask, heard, asked, when)
+            }
             _ => Ok(()),
         }
     }
@@ -255,6 +270,9 @@ fn kind_of(heard: &Heard) -> &'static str {
         Heard::Put(_) => "put",
         Heard::Took { .. } => "a job",
         Heard::Nothing => "nothing",
+        Heard::Soon => "a job's time is nearly over",
+        Heard::Kicked(0) => "none let back in",
+        Heard::Kicked(_) => "some let back in",
         Heard::Done => "done",
         Heard::Refused(_) => "refused",
         Heard::Count(_) => "a count",

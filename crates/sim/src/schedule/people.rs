@@ -4,7 +4,7 @@ use jobyard_protocols::PROTOCOLS;
 
 use super::person::{Pending, Person};
 use super::{QUEUES, Schedule, Sent, listener_of};
-use crate::clients::{Ask, Entry, FOR_EVER_MS, Held, Put, SPEAKERS, Speaker, speaker, uuid_of_entry};
+use crate::clients::{Ask, BEANSTALKD, Entry, FOR_EVER_MS, Held, Put, SPEAKERS, Speaker, speaker, uuid_of_entry};
 use crate::ledger::{Group, Id, Job, When};
 use crate::world::{Manners, Parting, Wrong};
 
@@ -20,7 +20,10 @@ impl Schedule {
         if !self.world.is_listening() {
             return;
         }
-        let protocol = SPEAKERS[self.below(SPEAKERS.len())].protocol;
+        // Where it is told of two wants in the same words, it could not know which of them is meant.
+        let speakers = SPEAKERS.iter().filter(|speaker| speaker.protocol != BEANSTALKD || !self.has_two_wants());
+        let speakers: Vec<_> = speakers.collect();
+        let protocol = speakers[self.below(speakers.len())].protocol;
         let speaker = speaker(protocol, self.told.lease_ms.is_some());
         let listener = if self.one_in(3) { PROTOCOLS.len() } else { listener_of(speaker.protocol) };
         let manners = match self.below(3) {
@@ -83,7 +86,9 @@ impl Schedule {
                 let completes = if self.coin() { self.people[index].give_up() } else { None };
                 self.group(completes)
             }
+            8 if self.people[index].speaker.protocol == BEANSTALKD => self.let_back_in(index),
             9..14 => self.take(index),
+            14 if self.people[index].speaker.protocol == BEANSTALKD => self.look_at_tubes(index),
             14 => self.look(index),
             15 if self.people[index].known && self.leaves_things_undone() => {
                 let most = if self.lacks_input() { 2 * self.world.setup().config.limits.input_bytes_max } else { 500 };
@@ -94,6 +99,9 @@ impl Schedule {
             _ if holds > 0 => {
                 let which = self.below(holds);
                 let held = self.people[index].holds.swap_remove(which);
+                if self.people[index].speaker.protocol == BEANSTALKD {
+                    return self.be_done_with(index, held);
+                }
                 match self.below(6) {
                     0 => Ask::Fail(held),
                     1 => Ask::Release(held),
@@ -143,6 +151,7 @@ impl Schedule {
             "goqueue" if self.one_in(6) => FOR_EVER_MS,
             "goqueue" => 1_000 + 1_000 * self.below(3) as u64,
             "jobcentre" if self.one_in(3) => FOR_EVER_MS,
+            BEANSTALKD if self.one_in(if self.people[index].holds.is_empty() { 6 } else { 2 }) => FOR_EVER_MS,
             "jobcentre" | "takeanumber" => 0,
             _ => WAITS_MS[self.below(WAITS_MS.len())],
         };
@@ -238,8 +247,15 @@ impl Schedule {
         Ask::Group { puts, completes }
     }
 
-    /// Asks, if it can be said; else something simpler, or nothing.
-    pub fn ask(&mut self, index: usize, mut ask: Ask) {
+    /// Asks, if it can be said; else something simpler, or nothing. What has to be said before comes first.
+    pub fn ask(&mut self, index: usize, ask: Ask) {
+        if self.attend_first(index, &ask) {
+            self.send(index, ask);
+        }
+    }
+
+    /// Asks nothing but this.
+    pub(super) fn send(&mut self, index: usize, mut ask: Ask) {
         if self.people[index].begun().is_some() {
             return;
         }
@@ -262,7 +278,7 @@ impl Schedule {
             return;
         }
         let now = self.now();
-        let sure = self.is_sure(index, &ask);
+        let (sure, anothers) = (self.is_sure(index, &ask), self.is_anothers(index, &ask));
         self.note_asked(&ask, speaker, now);
         if self.people[index].turned_away {
             self.ledger.put_refused(&ask.puts());
@@ -284,7 +300,7 @@ impl Schedule {
         }
         let sent = self.sent.len();
         self.sent.push(Sent::new(&ask, &bytes, now.turn));
-        let pending = Pending { ask, label, asked: now, undecided: now, oldest: None, sure, sent };
+        let pending = Pending { ask, label, asked: now, undecided: now, oldest: None, sure, anothers, sent };
         self.people[index].pending.push_back(pending);
         self.world.send(client, &bytes);
     }
@@ -305,7 +321,7 @@ impl Schedule {
             Ask::Remove(held) => self.ledger.end_asked(held.entry),
             Ask::Fail(held) => self.ledger.fail_asked(held.entry),
             Ask::Release(held) => self.ledger.release_asked(held.entry),
-            _ => {}
+            _ => self.note_asked_of_tubes(ask),
         }
     }
 
@@ -325,6 +341,7 @@ impl Schedule {
         person.pending.iter().for_each(|pending| self.sent[pending.sent].until_turn = now.turn);
         let disturbed = person.pending.iter().filter_map(|pending| pending.ask.disturbs());
         disturbed.for_each(|entry| self.ledger.settled(entry, now));
+        person.pending.iter().for_each(|pending| self.settle_tubes(&pending.ask, pending.asked, now));
     }
 
     /// A client goes, in one of several ways.
@@ -461,9 +478,13 @@ fn simpler(speaker: &Speaker, ask: Ask) -> Option<Ask> {
             Ask::Put(Put { delay_s, lifetime_s, failures, blockers: Vec::new(), dead_queue: None, ..put })
         }
         Ask::Put(put) => Ask::Put(Put {
-            own_time_s: if matches!(speaker.protocol, "goqueue" | "workq") { put.own_time_s } else { None },
+            own_time_s: if matches!(speaker.protocol, "goqueue" | "workq" | BEANSTALKD) {
+                put.own_time_s
+            } else {
+                None
+            },
             lifetime_s: if speaker.protocol == "workq" { put.lifetime_s } else { None },
-            delay_s: if matches!(speaker.protocol, "masenko" | "workq") { put.delay_s } else { None },
+            delay_s: if matches!(speaker.protocol, "masenko" | "workq" | BEANSTALKD) { put.delay_s } else { None },
             failures: if matches!(speaker.protocol, "masenko" | "workq" | "takeanumber") { put.failures } else { None },
             blockers: if speaker.protocol == "masenko" { put.blockers.clone() } else { Vec::new() },
             dead_queue: if speaker.protocol == "masenko" { put.dead_queue } else { None },

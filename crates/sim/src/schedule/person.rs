@@ -5,7 +5,7 @@ use std::fmt;
 
 use jobyard_engine::ClientId;
 
-use crate::clients::{Ask, Entry, FOR_EVER_MS, Heard, Held, Put, RUN_WAIT_MS, Speaker};
+use crate::clients::{Ask, DEFAULT_TUBE, Entry, FOR_EVER_MS, Heard, Held, Put, RUN_WAIT_MS, Speaker};
 use crate::ledger::When;
 
 /// A client.
@@ -21,6 +21,12 @@ pub struct Person {
     /// When what of that came: so many bytes each.
     pub(super) marks: VecDeque<(usize, When)>,
     pub(super) holds: Vec<Held>,
+    /// What it has put aside, or asked to.
+    pub(super) buried: Vec<Held>,
+    /// Where it puts jobs, as far as it was told, if it speaks beanstalkd.
+    pub(super) uses: &'static str,
+    /// Where it takes them from.
+    pub(super) watches: Vec<&'static str>,
     /// How many jobs it was given.
     pub(super) took: usize,
     /// Whether it sends nothing more.
@@ -59,6 +65,8 @@ pub(super) struct Pending {
     pub oldest: Option<When>,
     /// It is about a job that the client has for certain.
     pub sure: bool,
+    /// Who else has the job that it is about for certain, if only its holder may do that.
+    pub anothers: Option<ClientId>,
     /// Its place among all that was sent.
     pub sent: usize,
 }
@@ -87,6 +95,9 @@ impl Person {
             unheard: Vec::new(),
             marks: VecDeque::new(),
             holds: Vec::new(),
+            buried: Vec::new(),
+            uses: DEFAULT_TUBE,
+            watches: vec![DEFAULT_TUBE],
             took: 0,
             gone: false,
             half_closed: false,
@@ -140,6 +151,12 @@ impl Person {
     /// Since which turn it has waited for a job, as the server knows.
     pub fn waits_since(&self) -> Option<u64> {
         self.pending.front()?.oldest.map(|oldest| oldest.turn)
+    }
+
+    /// Since when it has waited for a job, as the server knows, if it does.
+    pub fn waits_since_ms(&self) -> Option<u64> {
+        let first = self.pending.front().filter(|pending| matches!(pending.ask, Ask::Take { .. }))?;
+        first.oldest.map(|oldest| oldest.at_ms)
     }
 
     /// The queues of each job that it asked for and has not heard of.

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use jobyard_engine::{Choice, Limits};
+use jobyard_engine::{Choice, ClientId, Limits};
 
 use super::hearing::{DUPLICATE, NO_RETRIES, NOT_FOUND};
 use super::person::SLACK_MS;
 use super::{QUEUES, Schedule};
-use crate::clients::{Ask, Counts, DAY_MS, Entry, Heard, Held, Put, RUN_WAIT_MS};
+use crate::clients::{Ask, BEANSTALKD, Counts, DAY_MS, Entry, Heard, Held, Put, RUN_WAIT_MS};
 use crate::ledger::{Kept, When};
 use crate::world::Wrong;
 
@@ -46,6 +46,9 @@ impl Schedule {
                 return Err(format!("{who:?} should have been answered at {until_ms}, and it is {now_ms}"));
             }
             self.check_turn_of(index, &queues)?;
+            if let Some(since_ms) = self.people[index].waits_since_ms() {
+                self.check_not_soon(index, since_ms, now_ms.saturating_sub(SLACK_MS))?;
+            }
             for queue in queues.into_iter().filter(|queue| !unclear.contains(queue)) {
                 if let Some(entry) = self.ledger.all_ready(queue, now.turn, now_ms, Kept::UntilThen).next() {
                     let who = &self.people[index];
@@ -93,6 +96,7 @@ impl Schedule {
             Ask::Put(put) => vec![put.queue],
             Ask::Group { puts, .. } => puts.iter().map(|put| put.queue).collect(),
             Ask::Take { queues, .. } => queues.clone(),
+            Ask::Use(queue) | Ask::Watch(queue) => vec![queue],
             Ask::Nonsense(_) => vec!["default"],
             _ => Vec::new(),
         };
@@ -149,6 +153,7 @@ impl Schedule {
                 return Err(format!("{who:?} was told that there is no job in '{queue}', and job {entry} was there"));
             }
         }
+        self.check_not_soon(index, when.at_ms, asked.at_ms + wait_ms)?;
         self.count("checked: someone was told of nothing rightly", 1);
         Ok(())
     }
@@ -304,7 +309,7 @@ impl Schedule {
     }
 
     /// Up to when the server has seen what ran out, for one who asked then: after a stall it reads first.
-    fn seen_by(&self, asked: When) -> When {
+    pub(super) fn seen_by(&self, asked: When) -> When {
         let is_late = asked.at_ms <= self.stalled_until_ms + SLACK_MS;
         When { at_ms: if is_late { 0 } else { asked.at_ms }, ..asked }
     }
@@ -345,14 +350,21 @@ impl Schedule {
 
     /// Whether this is about a job that the client has for certain, and will be heard at once.
     pub(super) fn is_sure(&self, index: usize, ask: &Ask) -> bool {
-        let (Ask::Complete(held) | Ask::Remove(held) | Ask::Release(held) | Ask::Fail(held)) = ask else {
-            return false;
-        };
+        let entry = if let Ask::Extend(held) = ask { Some(held.entry) } else { ask.disturbs() };
+        let Some(entry) = entry.filter(|_| !matches!(ask, Ask::Group { .. })) else { return false };
         let (who, now) = (&self.people[index], self.now());
         let silent = who.speaker.heartbeat && who.was_silent(self.told.heartbeat_ms, now);
         // What stands behind something that waits may come too late, and so may what one turn does not read whole.
         let is_read_whole = self.world.setup().config.limits.turn_bytes_max >= Limits::default().turn_bytes_max;
-        who.is_answered() && is_read_whole && !silent && self.ledger.surely_has(held.entry, who.client, now.at_ms)
+        who.is_answered() && is_read_whole && !silent && self.ledger.surely_has(entry, who.client, now.at_ms)
+    }
+
+    /// Who else has the job for certain that this is about, and will be heard at once, if only its holder may do that.
+    pub(super) fn is_anothers(&self, index: usize, ask: &Ask) -> Option<ClientId> {
+        let who = &self.people[index];
+        let is_tubes = who.speaker.protocol == BEANSTALKD && who.is_answered();
+        let entry = ask.disturbs().filter(|_| is_tubes)?;
+        self.ledger.surely_anothers(entry, who.client, self.now().at_ms)
     }
 
     /// Something was refused. For want of room, only where there is such a want; if it is about a job that the client has for
@@ -381,14 +393,19 @@ impl Schedule {
             _ => (matches!(ask, Ask::Take { .. }), false),
         };
         let may_hold_no_more = is_take && self.lacks_holds() && who.took >= self.world.setup().config.limits.held_max;
+        let (lacks_disk, lacks_queues) = (may_be_full || self.may_not_fit(ask), self.may_name_new_queues(ask, asked));
+        let lacks_any = lacks_disk || lacks_queues || may_hold_no_more || self.is_short_of_memory();
         let wants = [
-            (["disk", "Disk"], may_be_full || self.may_not_fit(ask)),
+            (["OUT_OF_MEMORY"; 2], lacks_any),
+            (["DRAINING"; 2], self.draining),
+            (["disk", "Disk"], lacks_disk),
             (["memory", "no room for another"], self.is_short_of_memory()),
             (["about to stop", "Draining"], self.draining),
-            (["many queues", "queues already"], self.may_name_new_queues(ask, asked)),
+            (["many queues", "queues already"], lacks_queues),
             (["acquired at once", "You are working on"], may_hold_no_more),
             ([DUPLICATE, DUPLICATE], is_duplicate),
         ];
+        self.check_not_found(index, ask, words, asked)?;
         // Someone may have removed what was to be run, but not what never was there.
         if words == NOT_FOUND && matches!(ask, Ask::Put(put) if self.ledger.jobs[put.entry].refused) {
             return Err(format!("{who:?} asked {ask:?}, which was not put, and was told: {words}"));

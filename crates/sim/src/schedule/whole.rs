@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jobyard_protocols::Dialect;
 
 use super::{QUEUES, Schedule};
-use crate::clients::{Ask, Heard, date};
+use crate::clients::{Ask, DEFAULT_TUBE, Heard, date};
 use crate::world::Wrong;
 
 /// What was done with jobs.
@@ -22,9 +22,9 @@ pub type Metrics = BTreeMap<String, u64>;
 
 impl Schedule {
     /// The list of all queues is what is said of each of them. Where memory is full, nothing is listed.
-    pub fn check_queues(&mut self, counting: [usize; 3]) -> Result<(), Wrong> {
+    pub fn check_queues(&mut self, counting: [usize; 4]) -> Result<(), Wrong> {
         let mut each = Vec::new();
-        for queue in QUEUES {
+        for queue in QUEUES.into_iter().chain([DEFAULT_TUBE]) {
             if let Heard::Count(counts) = self.ask_now(counting[0], Ask::Count(queue))? {
                 each.push(format!("{queue} {} {}", counts.ready.unwrap_or(0), counts.delayed.unwrap_or(0)));
             }

@@ -83,6 +83,7 @@ impl SimWorld {
             listeners: setup.listeners.iter().map(listening).collect(),
             seed: SEED,
             drain_timeout_ms: DRAIN_TIMEOUT_MS,
+            ..Config::default()
         };
         let clock = Clock { monotonic_ms: BOOT_MONOTONIC_MS, boot: 1, wall_ms: START_WALL_MS };
         let mut world = SimWorld {

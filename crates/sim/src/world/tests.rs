@@ -14,7 +14,7 @@ fn world() -> World {
         options: ListenerOptions::parse("", &[]).expect("none is given"),
     };
     let listeners = ["jobcentre", "workq"].map(listening).to_vec();
-    let config = Config { limits: Limits::default(), listeners, seed: 1, drain_timeout_ms: 5_000 };
+    let config = Config { limits: Limits::default(), listeners, seed: 1, drain_timeout_ms: 5_000, ..Config::default() };
     let mut world = World::new(Setup { config, log: Options::new(1), lateness: Lateness::None }, 1);
     world.start().expect("the disk is empty");
     world

@@ -11,7 +11,7 @@ use jobyard_sim::world::Lateness;
 use crate::cut_everywhere;
 use crate::demand;
 use crate::ledger::{Entry, body_of};
-use crate::speak::{Speaks, goqueue};
+use crate::speak::{Speaks, beanstalkd, goqueue};
 use crate::workload::Workload;
 use crate::world::{World, options};
 
@@ -83,6 +83,7 @@ impl Crowd {
             Speaks::Workq => {
                 format!("add {} full 9000 900000 {}\r\n{body}\r\n", uuid_of_entry(entry), body.len()).into_bytes()
             }
+            Speaks::Beanstalkd => beanstalkd::put("full", (0, 0, 9), &body),
         };
         let answer = self.talk(who, &bytes);
         if speaks.is_yes(&answer) {
@@ -92,7 +93,8 @@ impl Crowd {
             return true;
         }
         let told = String::from_utf8_lossy(&answer).to_lowercase();
-        assert!(told.contains("disk"), "{speaks:?} was told: {told}");
+        let words = if speaks == Speaks::Beanstalkd { "out_of_memory" } else { "disk" };
+        assert!(told.contains(words), "{speaks:?} was told: {told}");
         let why = self.work.world.shortage().unwrap_or_default();
         assert!(why.starts_with("the disk is full: could not ") && why.ends_with("(os error 28)"), "{why}");
         false
@@ -109,14 +111,17 @@ impl Crowd {
         let when = self.work.world.when();
         self.work.ledger.end_asked(entry, when);
         let numbers = self.clients.iter().position(|(speaks, _)| *speaks == Speaks::Goqueue).expect("all are there");
-        let (who, bytes) = match self.clients[putter].0 {
+        let speaks = self.clients[putter].0;
+        let (who, bytes) = match speaks {
             Speaks::Workq => (putter, format!("delete {id}\r\n").into_bytes()),
             Speaks::Takeanumber => {
                 let number: u64 = id.parse().expect("a number");
                 (putter, format!("DONE full 6a6f6279-6172-4640-8000-{number:012x}\r\n").into_bytes())
             }
             Speaks::Jobcentre => (putter, format!("{{\"request\":\"delete\",\"id\":{id}}}\n").into_bytes()),
-            Speaks::Goqueue | Speaks::Masenko => (numbers, goqueue::delete(&id)),
+            // What someone has leased it does not remove.
+            Speaks::Beanstalkd if !self.is_leased(&id) => (putter, format!("delete {id}\r\n").into_bytes()),
+            Speaks::Goqueue | Speaks::Masenko | Speaks::Beanstalkd => (numbers, goqueue::delete(&id)),
         };
         let answer = self.talk(who, &bytes);
         assert!(
@@ -126,6 +131,13 @@ impl Crowd {
             answer.escape_ascii()
         );
         self.work.ledger.ended(entry, self.work.world.when());
+    }
+
+    /// Whether someone has the job of this number.
+    fn is_leased(&mut self, id: &str) -> bool {
+        let who = self.clients.iter().position(|(speaks, _)| *speaks == Speaks::Beanstalkd).expect("all are there");
+        let answer = self.talk(who, format!("stats-job {id}\r\n").as_bytes());
+        String::from_utf8_lossy(&answer).contains("\nstate: reserved\n")
     }
 
     /// Puts until every protocol was refused.

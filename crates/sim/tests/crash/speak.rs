@@ -10,11 +10,12 @@ pub enum Speaks {
     Masenko,
     Jobcentre,
     Workq,
+    Beanstalkd,
 }
 
 impl Speaks {
-    pub const ALL: [Speaks; 5] =
-        [Speaks::Goqueue, Speaks::Takeanumber, Speaks::Masenko, Speaks::Jobcentre, Speaks::Workq];
+    pub const ALL: [Speaks; 6] =
+        [Speaks::Goqueue, Speaks::Takeanumber, Speaks::Masenko, Speaks::Jobcentre, Speaks::Workq, Speaks::Beanstalkd];
 
     /// The listener of this protocol alone.
     pub fn listener(self) -> usize {
@@ -30,6 +31,7 @@ impl Speaks {
             Speaks::Masenko => answer.starts_with(b"OK "),
             Speaks::Jobcentre => answer.starts_with(b"{\"status\":\"ok\""),
             Speaks::Workq => answer.starts_with(b"+OK"),
+            Speaks::Beanstalkd => beanstalkd::is_yes(answer),
         }
     }
 
@@ -43,6 +45,7 @@ impl Speaks {
             Speaks::Takeanumber => word(answer.strip_prefix(b"+")?),
             Speaks::Masenko | Speaks::Jobcentre => numbers(answer).first().map(u64::to_string),
             Speaks::Workq => word(after(answer, b"\r\n")?),
+            Speaks::Beanstalkd => word(answer.strip_prefix(b"RESERVED ")?),
         }
     }
 
@@ -59,6 +62,10 @@ impl Speaks {
             }
             Speaks::Masenko | Speaks::Jobcentre => numbers(answer),
             Speaks::Workq => Vec::new(),
+            Speaks::Beanstalkd => {
+                let number = after(answer, b"INSERTED ").and_then(word);
+                number.and_then(|number| number.parse().ok()).into_iter().collect()
+            }
         }
     }
 }
@@ -98,5 +105,30 @@ pub mod goqueue {
     pub fn delete(id: &str) -> Vec<u8> {
         let id: u64 = id.parse().expect("an id is a number");
         [&b"DELETE\0"[..], &id.to_le_bytes()].concat()
+    }
+}
+
+pub mod beanstalkd {
+    /// What is said when something was done, or there is something.
+    const YES: [&[u8]; 8] = [
+        b"INSERTED ",
+        b"RESERVED ",
+        b"DELETED\r\n",
+        b"RELEASED\r\n",
+        b"BURIED\r\n",
+        b"TOUCHED\r\n",
+        b"KICKED",
+        b"WATCHING ",
+    ];
+
+    /// Whether it was done for which a tube was to be used first, or no other.
+    pub fn is_yes(answer: &[u8]) -> bool {
+        let end = answer.iter().position(|byte| *byte == b'\n').filter(|_| answer.starts_with(b"USING "));
+        let answer = end.map_or(answer, |end| &answer[end + 1..]);
+        YES.iter().any(|yes| answer.starts_with(yes))
+    }
+
+    pub fn put(tube: &str, (priority, delay_s, ttr_s): (usize, usize, usize), body: &str) -> Vec<u8> {
+        format!("use {tube}\r\nput {priority} {delay_s} {ttr_s} {}\r\n{body}\r\n", body.len()).into_bytes()
     }
 }

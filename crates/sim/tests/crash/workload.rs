@@ -6,7 +6,7 @@ use jobyard_sim::random::{below, splitmix};
 
 use crate::demand;
 use crate::ledger::{Entry, Ledger, body_of, entry_of};
-use crate::speak::{Speaks, goqueue};
+use crate::speak::{Speaks, beanstalkd, goqueue};
 use crate::world::{LISTENERS, World};
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
@@ -18,7 +18,16 @@ const LIVING_MAX: usize = 90;
 const CLIENTS: usize = 12;
 
 /// What must have been answered at least once.
-const LABELS: [&str; 26] = [
+const LABELS: [&str; 35] = [
+    "beanstalkd bury",
+    "beanstalkd delete",
+    "beanstalkd kick",
+    "beanstalkd kick-job",
+    "beanstalkd put",
+    "beanstalkd release",
+    "beanstalkd reserve-with-timeout",
+    "beanstalkd touch",
+    "beanstalkd watch",
     "goqueue ADD",
     "goqueue DELETE",
     "goqueue DELETE: no",
@@ -63,6 +72,8 @@ struct Client {
     speaks: Speaks,
     pending: Option<Pending>,
     holds: Vec<Held>,
+    /// The id of the job that it has put aside last, if it can.
+    buried: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -110,7 +121,13 @@ impl Workload {
     fn connect(&mut self, speaks: Speaks) {
         let listener = if self.one_in(3) { LISTENERS.len() - 1 } else { speaks.listener() };
         let id = self.world.connect(listener);
-        self.clients.push(Client { id, speaks, pending: None, holds: Vec::new() });
+        let mut client = Client { id, speaks, pending: None, holds: Vec::new(), buried: None };
+        if speaks == Speaks::Beanstalkd {
+            let watch = QUEUES.map(|queue| format!("watch {queue}\r\n")).concat();
+            self.world.send(id, format!("{watch}ignore default\r\n").as_bytes());
+            client.pending = Some(Pending { label: "beanstalkd watch", ..Pending::default() });
+        }
+        self.clients.push(client);
     }
 
     /// Works until so many commands were asked.
@@ -215,6 +232,12 @@ impl Workload {
                 (bytes.into_bytes(), Pending { label: "jobcentre put", puts: vec![entry], ..Pending::default() })
             }
             Speaks::Workq => self.put_workq(queue),
+            Speaks::Beanstalkd => {
+                let (entry, body) = self.entry(false);
+                let (priority, delay_s, ttr_s) = (self.below(3), self.below(8).saturating_sub(5), 1 + self.below(9));
+                let bytes = beanstalkd::put(queue, (priority, delay_s, ttr_s), &body);
+                (bytes, Pending { label: "beanstalkd put", puts: vec![entry], ..Pending::default() })
+            }
         }
     }
 
@@ -286,6 +309,9 @@ impl Workload {
                 ("jobcentre get", format!("{{\"request\":\"get\",\"queues\":[\"{queue}\",\"c\"],\"wait\":{wait}}}\n"))
             }
             Speaks::Workq => ("workq lease", format!("lease {queue} b {}\r\n", if wait { 700 } else { 0 })),
+            Speaks::Beanstalkd => {
+                ("beanstalkd reserve-with-timeout", format!("reserve-with-timeout {}\r\n", u8::from(wait)))
+            }
         };
         (text.into_bytes(), Pending { label, takes: Some(queue), ..Pending::default() })
     }
@@ -297,16 +323,47 @@ impl Workload {
             Speaks::Masenko => ("masenko INFO", "INFO\n"),
             Speaks::Jobcentre => ("jobcentre delete of nothing", "{\"request\":\"delete\",\"id\":99999999}\n"),
             Speaks::Workq => ("workq inspect", "inspect queues 0 5\r\n"),
+            Speaks::Beanstalkd => return self.kick(index),
         };
         (text.as_bytes().to_vec(), Pending { label, ..Pending::default() })
+    }
+
+    /// Lets jobs back in that were put aside.
+    fn kick(&mut self, index: usize) -> (Vec<u8>, Pending) {
+        let (label, text) = match self.clients[index].buried.take() {
+            Some(id) if self.one_in(2) => ("beanstalkd kick-job", format!("kick-job {id}\r\n")),
+            _ => ("beanstalkd kick", format!("use {}\r\nkick 2\r\n", QUEUES[self.below(QUEUES.len())])),
+        };
+        (text.into_bytes(), Pending { label, ..Pending::default() })
+    }
+
+    /// Does something with a job that does not end it, in one of the ways that beanstalkd has.
+    fn keep(&mut self, index: usize, held: Held) -> (Vec<u8>, Pending) {
+        let (id, priority) = (held.id.clone(), self.below(3));
+        let (label, text) = match self.below(3) {
+            0 => ("beanstalkd release", format!("release {id} {priority} {}\r\n", self.below(3))),
+            1 => {
+                self.clients[index].buried = Some(id.clone());
+                ("beanstalkd bury", format!("bury {id} {priority}\r\n"))
+            }
+            _ => {
+                self.clients[index].holds.push(held);
+                ("beanstalkd touch", format!("touch {id}\r\n"))
+            }
+        };
+        (text.into_bytes(), Pending { label, ..Pending::default() })
     }
 
     /// Ends the work on something held, well or not.
     fn end(&mut self, index: usize) -> (Vec<u8>, Pending) {
         let at = self.below(self.clients[index].holds.len());
-        let Held { entry, id, queue } = self.clients[index].holds.swap_remove(at);
+        let held = self.clients[index].holds.swap_remove(at);
         let well = !self.one_in(4);
         let speaks = self.clients[index].speaks;
+        if speaks == Speaks::Beanstalkd && self.one_in(2) {
+            return self.keep(index, held);
+        }
+        let Held { entry, id, queue } = held;
         let (label, text) = match speaks {
             Speaks::Goqueue => {
                 let pending =
@@ -324,6 +381,7 @@ impl Workload {
             Speaks::Workq if well && self.one_in(3) => ("workq delete", format!("delete {id}\r\n")),
             Speaks::Workq if well => ("workq complete", format!("complete {id} 6\r\nresult\r\n")),
             Speaks::Workq => ("workq fail", format!("fail {id} 4\r\noops\r\n")),
+            Speaks::Beanstalkd => ("beanstalkd delete", format!("delete {id}\r\n")),
         };
         // Who fails may end a job as well; whether that happened is for its rules to say.
         (text.into_bytes(), Pending { label, ends: vec![entry], ..Pending::default() })

@@ -15,12 +15,13 @@ use jobyard_sim::world::{self, Lateness, Manners, Notes, Parting, Setup};
 pub const SALT: u64 = 0x5eed_0fa1_2b3c_4d5e;
 
 /// What listens, in this order; the last is the one port for all.
-pub const LISTENERS: [(&str, &str); 6] = [
+pub const LISTENERS: [(&str, &str); 7] = [
     ("goqueue", ""),
     ("takeanumber", ""),
     ("masenko", "heartbeat=2h"),
     ("jobcentre", ""),
     ("workq", ""),
+    ("beanstalkd", ""),
     ("any", "heartbeat=2h"),
 ];
 
@@ -35,6 +36,7 @@ fn config() -> Config {
         listeners: LISTENERS.map(listening).into(),
         seed: 5627,
         drain_timeout_ms: 5_000,
+        ..Config::default()
     }
 }
 

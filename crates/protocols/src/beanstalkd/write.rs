@@ -1,0 +1,70 @@
+//! Answers of a line, and jobs.
+
+use std::io::Write;
+
+use jobyard_engine::{JobView, QueueName, Refusal, StateView};
+
+pub(super) const NOT_FOUND: &str = "NOT_FOUND";
+pub(super) const OUT_OF_MEMORY: &str = "OUT_OF_MEMORY";
+
+/// A line of one word.
+pub(super) fn line(out: &mut Vec<u8>, word: &str) {
+    out.extend_from_slice(word.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A word and a number.
+pub(super) fn counted(out: &mut Vec<u8>, word: &str, count: u64) {
+    write!(out, "{word} {count}\r\n").expect("memory takes it");
+}
+
+/// A word and a tube.
+pub(super) fn named(out: &mut Vec<u8>, word: &str, tube: &QueueName) {
+    out.extend_from_slice(word.as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(tube.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A job that was looked for. One that is finished is none here: only its result is kept.
+pub(super) fn found(job: &JobView<'_>, out: &mut Vec<u8>) {
+    if is_over(job) { line(out, NOT_FOUND) } else { self::job(out, "FOUND", job) }
+}
+
+/// Whether the job is finished.
+pub(super) fn is_over(job: &JobView<'_>) -> bool {
+    matches!(job.state, StateView::Done | StateView::Failed)
+}
+
+/// A job, behind a word.
+pub(super) fn job(out: &mut Vec<u8>, word: &str, job: &JobView<'_>) {
+    write!(out, "{word} {} {}\r\n", job.number, job.body.len()).expect("memory takes it");
+    out.extend_from_slice(job.body);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What is said where something cannot be done.
+pub(super) fn refusal(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Draining => "DRAINING",
+        Refusal::OutOfMemory
+        | Refusal::DiskFull
+        | Refusal::TooManyHeld
+        | Refusal::TooManyNamed
+        | Refusal::TooManyQueues
+        | Refusal::QueueNameTooLong => OUT_OF_MEMORY,
+        Refusal::NoSuchJob
+        | Refusal::NotHeld
+        | Refusal::Finished
+        | Refusal::WrongState
+        | Refusal::NoSuchQueue
+        // These are refused to others only.
+        | Refusal::DuplicateUuid
+        | Refusal::ReservedUuid
+        | Refusal::LifetimeOver
+        | Refusal::BodyUnfit
+        | Refusal::NoSuchPrevious
+        | Refusal::InvalidStep
+        | Refusal::TooManySteps => NOT_FOUND,
+    }
+}
