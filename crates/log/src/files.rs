@@ -177,6 +177,16 @@ impl<D: Disk> FileLog<D> {
         &self.disk
     }
 
+    /// The directory, for files beside the log's.
+    pub fn disk_mut(&mut self) -> &mut D {
+        &mut self.disk
+    }
+
+    /// The directory, when nothing more is asked of the log.
+    pub fn into_disk(self) -> D {
+        self.disk
+    }
+
     /// The position at which the newest segment begins; 0 before the log is claimed.
     pub fn newest_from(&self) -> Position {
         self.held.as_ref().map_or(0, |held| held.newest().header.first)

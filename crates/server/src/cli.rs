@@ -45,6 +45,23 @@ pub enum Command {
     /// finishes it, over and over, in a queue with a new name, and leaves nothing in it, unless told to.
     #[command(after_long_help = bench::NOTES)]
     Bench(bench::Arguments),
+
+    /// Take beanstalkd's place
+    ///
+    /// Makes a link to this program that is called beanstalkd. Started under that name it takes that program's options, speaks
+    /// its protocol only, and imports the binlog that it finds with -b.
+    #[command(arg_required_else_help = true, after_long_help = BEANSTALKD_NOTES)]
+    Beanstalkd(Beanstalkd),
+}
+
+/// What `jobyard beanstalkd` can be told.
+#[derive(Args, Debug)]
+pub struct Beanstalkd {
+    /// Make the link in this directory
+    ///
+    /// One that is there for another copy of this program is replaced. Any other file of that name is left alone.
+    #[arg(long, value_name = "DIR")]
+    pub link: PathBuf,
 }
 
 /// What can be done with a data directory.
@@ -190,6 +207,14 @@ log_format = "json"
 body_bytes_max = 1048576
 "#;
 
+const BEANSTALKD_NOTES: &str = "Examples:
+  jobyard beanstalkd --link /usr/local/bin
+  beanstalkd -h
+  beanstalkd -l 127.0.0.1 -p 11300 -b /var/lib/beanstalkd -u beanstalkd
+
+  What each option means here, and what becomes of the binlog, is in
+  docs/beanstalkd-command.md.";
+
 const PROCESS_NOTES: &str = "
 Signals:
   SIGTERM, SIGINT  stop: accept nobody, carry out what was received, answer
@@ -221,7 +246,7 @@ mod tests {
     #[test]
     fn the_help_fits_a_narrow_terminal_and_names_every_protocol() {
         let text = after_serve();
-        for line in text.lines().chain(bench::NOTES.lines()) {
+        for line in text.lines().chain(bench::NOTES.lines()).chain(BEANSTALKD_NOTES.lines()) {
             assert!(line.chars().count() <= 78, "{line}");
         }
         for protocol in PROTOCOLS {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use jobyard_log::{Disk, DiskFile, ReadDisk};
-use rustix::fs::{Access, CWD, RenameFlags, access, renameat_with};
+use rustix::fs::{Access, CWD, FlockOperation, RenameFlags, access, fcntl_lock, renameat_with};
 use rustix::io::Errno;
 
 use prepare::Preparing;
@@ -79,6 +79,11 @@ fn lock(path: &Path, directory: &File) -> Result<File> {
     let file = options().open(path.join(LOCK)).with_context(|| format!("cannot open its file '{LOCK}'"))?;
     match directory.try_lock() {
         Ok(()) => {
+            // beanstalkd locks that file, and not the directory.
+            if matches!(fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive), Err(Errno::AGAIN | Errno::ACCESS))
+            {
+                bail!("a beanstalkd is using it");
+            }
             // Only for the message of whoever comes second, so a full disk must not keep the server from starting. The
             // old text is not cut off first, so that it need not find new room and is never seen empty.
             let pid = format!("{}\n", std::process::id());

@@ -26,6 +26,13 @@ impl Failure {
             Failure::Usage(error) | Failure::Runtime(error) => error,
         }
     }
+
+    /// The same, for whoever has exit codes of its own.
+    pub fn into_error(self) -> anyhow::Error {
+        match self {
+            Failure::Usage(error) | Failure::Runtime(error) => error,
+        }
+    }
 }
 
 impl From<anyhow::Error> for Failure {

@@ -4,6 +4,7 @@
 //! so that its settings can be fuzzed; nothing else is to be used by others.
 
 mod address;
+mod beanstalkd;
 mod bench;
 mod bind;
 mod cli;
@@ -34,11 +35,16 @@ use failure::Failure;
 /// The binary.
 #[must_use]
 pub fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    if beanstalkd::is_meant(arguments.next().as_deref()) {
+        return beanstalkd::main(arguments);
+    }
     let Cli { command } = Cli::parse();
     let outcome = match command {
         Command::Serve(arguments) => serve::serve(*arguments),
         Command::Log(command) => log_tools::run(&command).map_err(Failure::Runtime),
         Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Beanstalkd(arguments) => beanstalkd::command(&arguments).map_err(Failure::Runtime),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,7 +22,7 @@ use crate::logging::LogLevel;
 use crate::net::{Net, SIGNALS, WAKER};
 use crate::run::Server;
 use crate::signals::Signals;
-use crate::{logging, machine, manual};
+use crate::{beanstalkd, logging, machine, manual};
 
 /// Starts the server, and runs it until it is told to stop.
 pub fn serve(arguments: Serve) -> Result<(), Failure> {
@@ -58,11 +58,19 @@ pub fn bind_all(config: &Config) -> Result<Vec<Bound>, Failure> {
     Ok(bound)
 }
 
-fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Failure> {
+/// Runs with these sockets until it is told to stop.
+pub fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Failure> {
     match &config.storage {
         Storage::Memory => run_on(config, bound, |_| Ok(Discard::default()), None)?,
         Storage::Data(directory) => {
             let mut disk = OsDisk::open(directory)?;
+            if beanstalkd::is_unfinished(directory) {
+                return Err(anyhow!(
+                    "{} holds an import from beanstalkd that is not finished: {FINISH}",
+                    directory.display()
+                )
+                .into());
+            }
             let options = log_options(config);
             let mut found = found_in(&mut disk, directory);
             if salvages {
@@ -88,6 +96,8 @@ fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Failure
     }
     Ok(())
 }
+
+const FINISH: &str = "start it under the name beanstalkd, with -b, and it goes on";
 
 /// What there is to say of what a directory holds before the server has it: that it is new, or how the last one ended.
 fn found_in<D: ReadDisk>(disk: &mut D, directory: &Path) -> Option<String> {
@@ -141,7 +151,8 @@ fn run_on<L: Log>(
     Ok(())
 }
 
-fn log_options(config: &Config) -> LogOptions {
+/// How the log is kept.
+pub fn log_options(config: &Config) -> LogOptions {
     let sync = match config.fsync {
         Fsync::Always => SyncMode::Always,
         Fsync::Interval { ms } => SyncMode::Interval(ms),
@@ -154,7 +165,7 @@ fn log_options(config: &Config) -> LogOptions {
 const REVIVED_BYTES: usize = 128;
 
 /// A batch must find room in a segment, so that a full disk is known before anything is decided.
-fn fit_into_segments(config: &mut Config) {
+pub fn fit_into_segments(config: &mut Config) {
     if config.storage == Storage::Memory {
         return;
     }
@@ -199,7 +210,7 @@ pub fn announcement(config: &Config, bound: &[Bound]) -> String {
         text.push_str(&format!("listening on {}\n", bound.address));
     }
     text.push_str(&match &config.storage {
-        Storage::Memory => "storing in memory only (--memory): jobs are gone when the server ends\n".to_owned(),
+        Storage::Memory => "storing in memory only: jobs are gone when the server ends\n".to_owned(),
         Storage::Data(directory) => format!("storing in {} ({})\n", directory.display(), config.fsync),
     });
     text

@@ -1,6 +1,7 @@
 //! Starts the built binary, talks to it, and ends it. Everything that is waited for has a deadline.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
+pub mod beanstalkd;
 pub mod process;
 pub mod storage;
 pub mod strace;

@@ -1,0 +1,199 @@
+//! beanstalkd's own log, read: `binlog.1`, `binlog.2`, … as versions 1.5 and later write them (format 7), and 1.4.6 did
+//! (format 5). There is no checksum in it, so whatever cannot be is taken for damage.
+
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+
+use anyhow::{Context, Result, bail};
+use jobyard_log::{ReadDisk, ReadFile};
+
+use record::{Broken, Change, Format, Record, next};
+
+/// What all files of a binlog say together.
+#[derive(Debug, Default)]
+pub struct Binlog {
+    /// The files, in order.
+    pub files: Vec<Facts>,
+    /// The jobs that there are, by their ids.
+    pub jobs: BTreeMap<u64, Job>,
+    /// The largest id that any job had.
+    pub last_id: u64,
+    /// What is worth telling, in words: where a crash has cut a record off.
+    pub notices: Vec<String>,
+}
+
+/// What is known of a file, to know it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its name.
+    pub name: String,
+    /// How long it is.
+    pub bytes: u64,
+    /// A sum of all its bytes.
+    pub sum: u64,
+}
+
+/// A job, as its last record left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its tube.
+    pub tube: Box<[u8]>,
+    /// The lower, the sooner.
+    pub priority: u32,
+    /// How long it may be reserved.
+    pub ttr_ms: u64,
+    /// When it was put, on the wall clock.
+    pub created_wall_ms: i64,
+    /// Where it stands.
+    pub stands: Stands,
+    /// What it says.
+    pub body: Box<[u8]>,
+}
+
+/// Where a job stands. Who is reserved is ready after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// It can be taken.
+    Ready,
+    /// It can be taken from this moment on.
+    Delayed {
+        /// On the wall clock.
+        until_wall_ms: i64,
+    },
+    /// It waits to be kicked.
+    Buried,
+}
+
+/// How a file ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Behind a whole record; zeros may follow.
+    Whole,
+    /// In a record of which the rest is zeros.
+    Unfinished(u64),
+    /// In a record of which the rest is not there.
+    Short(u64),
+}
+
+/// The number of a file of a binlog.
+pub fn number_of(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("binlog.")?;
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+/// The names of a binlog's files, in order.
+pub fn names<D: ReadDisk>(disk: &D) -> Result<Vec<String>> {
+    let names = disk.names().context("cannot list the directory")?;
+    let mut numbered: Vec<_> = names.into_iter().filter_map(|name| Some((number_of(&name)?, name))).collect();
+    numbered.sort_unstable();
+    Ok(numbered.into_iter().map(|(_, name)| name).collect())
+}
+
+/// Reads all files of a binlog.
+pub fn read<D: ReadDisk>(disk: &mut D) -> Result<Binlog> {
+    let mut binlog = Binlog::default();
+    let mut cut: Option<(String, u64)> = None;
+    let mut before: Option<u32> = None;
+    for name in names(disk)? {
+        let number = number_of(&name).context("it was one a moment ago")?;
+        if let Some(missing) = before.map(|before| before + 1).filter(|&next| next != number) {
+            bail!("binlog.{missing} is missing between those before it and {name}");
+        }
+        before = Some(number);
+        let bytes = content(disk, &name).with_context(|| format!("cannot read {name}"))?;
+        if let Some((name, offset)) = cut.take_if(|_| bytes.iter().skip(4).any(|&byte| byte != 0)) {
+            bail!("{name} ends in the middle of a record, at byte {offset}, and there are more behind it");
+        }
+        match binlog.take(&name, &bytes)? {
+            End::Whole => {}
+            End::Unfinished(offset) => binlog.notices.push(unfinished(&name, offset)),
+            End::Short(offset) => {
+                binlog.notices.push(unfinished(&name, offset));
+                cut = Some((name.clone(), offset));
+            }
+        }
+        binlog.files.push(Facts { bytes: bytes.len() as u64, sum: sum(&bytes), name });
+    }
+    Ok(binlog)
+}
+
+fn unfinished(name: &str, offset: u64) -> String {
+    format!("{name} ends at byte {offset} in a record that was never finished: a crash cut it off")
+}
+
+fn content<D: ReadDisk>(disk: &mut D, name: &str) -> io::Result<Vec<u8>> {
+    let file = disk.open_to_read(name)?;
+    let len = usize::try_from(file.bytes()?).map_err(|_| ErrorKind::FileTooLarge)?;
+    let mut bytes = vec![0; len];
+    let mut read = 0;
+    while read < len {
+        match file.read_at(read as u64, &mut bytes[read..])? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            count => read += count,
+        }
+    }
+    Ok(bytes)
+}
+
+/// FNV-1a: nobody means to deceive it.
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+impl Binlog {
+    /// Carries out the records of one more file.
+    fn take(&mut self, name: &str, bytes: &[u8]) -> Result<End> {
+        // A file is made with room for its records, and then its version is written.
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Ok(End::Whole);
+        }
+        let Some((version, _)) = bytes.split_first_chunk() else { return Ok(End::Short(0)) };
+        let Some(format) = Format::of_version(i32::from_le_bytes(*version)) else {
+            let version = i32::from_le_bytes(*version);
+            bail!("{name} has version {version}, at byte 0: only 5 and 7 are known");
+        };
+        let mut at = version.len();
+        loop {
+            let offset = at as u64;
+            match next(&bytes[at..], format) {
+                Ok(None) => return Ok(End::Whole),
+                Ok(Some((record, len))) => {
+                    let id = record.id;
+                    if let Err(why) = self.apply(record) {
+                        bail!("{name} is damaged at byte {offset}: job {id} {why}");
+                    }
+                    at += len;
+                }
+                Err(Broken::Unfinished) => return Ok(End::Unfinished(offset)),
+                Err(Broken::Short) => return Ok(End::Short(offset)),
+                Err(Broken::Damaged(why)) => bail!("{name} is damaged at byte {offset}: {why}"),
+            }
+        }
+    }
+
+    fn apply(&mut self, record: Record) -> Result<(), &'static str> {
+        let Record { id, change } = record;
+        self.last_id = self.last_id.max(id);
+        match change {
+            Change::Put(job) => {
+                self.jobs.insert(id, job);
+            }
+            Change::Deleted => {
+                self.jobs.remove(&id);
+            }
+            Change::Stands { priority, stands, body_bytes } => {
+                // If its put is not there, that was in a file that beanstalkd has let go of, or it is to be written once more.
+                let Some(job) = self.jobs.get_mut(&id) else { return Ok(()) };
+                if job.body.len() != body_bytes {
+                    return Err("has another size than before");
+                }
+                (job.priority, job.stands) = (priority, stands);
+            }
+        }
+        Ok(())
+    }
+}
