@@ -15,7 +15,7 @@ pub(crate) struct Attending {
     clients: HashMap<ClientId, Attendance, ByNumber>,
     /// How many of these have put a job.
     pub(crate) producers: usize,
-    /// How many of these have asked for the next job of a queue.
+    /// How many of these have asked for the next job of a queue, or taken one by name.
     pub(crate) workers: usize,
     /// How many queues are taken from, counted once for each client.
     taken_from: usize,
@@ -39,7 +39,7 @@ impl Attending {
         }
     }
 
-    /// A client has asked for the next job of a queue. It counts if it attends one.
+    /// A client has asked for the next job of a queue, or taken one by name. It counts if it attends a queue.
     pub(crate) fn note_asked(&mut self, client: ClientId) {
         if let Some(attendance) = self.clients.get_mut(&client).filter(|attendance| !attendance.has_asked) {
             attendance.has_asked = true;

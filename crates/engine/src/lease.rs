@@ -93,6 +93,7 @@ impl Engine {
     ) {
         match self.check_lease_job(client, job, hold) {
             Ok(number) => {
+                self.store.attending.note_asked(client);
                 if self.store.job(number).state != State::Ready {
                     let expires_ms = self.kept_until(now, number);
                     self.commit(Record::Revived { number, expires_ms });

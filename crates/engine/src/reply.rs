@@ -279,7 +279,7 @@ pub struct Sum {
     pub waiting: usize,
     /// Clients that attend a queue and have put a job.
     pub producers: usize,
-    /// Clients that attend a queue and have asked for the next job of one.
+    /// Clients that attend a queue and have asked for the next job of one, or taken one by name.
     pub workers: usize,
     /// What [`Reply::Server`] would say.
     pub counters: Counters,

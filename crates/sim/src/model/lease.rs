@@ -88,6 +88,7 @@ impl Model {
         if let Err(refusal) = self.check_hold(client, hold) {
             return answers(client, Reply::Refused(refusal));
         }
+        self.note_worker(client);
         let job = self.job_mut(number);
         job.begin_lifetime_before_date(now);
         job.state = State::Ready;
