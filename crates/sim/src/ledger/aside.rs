@@ -262,10 +262,10 @@ impl Job {
         self.may_have_been_buried
     }
 
-    /// How urgent it is, for one who asked then, if anyone can tell.
+    /// How urgent it was all the time since one asked in that turn, if anyone can tell.
     #[must_use]
-    pub fn urgency_since(&self, asked: When) -> Option<i64> {
-        self.urgency().filter(|_| self.rested_turn < asked.turn || self.rest == Rest::AsPut)
+    pub fn urgency_since(&self, asked_turn: u64) -> Option<i64> {
+        self.urgency().filter(|_| self.rested_turn < asked_turn || self.rest == Rest::AsPut)
     }
 
     /// Its number, if anyone knows: of workq's jobs only those who have taken it by that.
@@ -401,8 +401,8 @@ mod tests {
         assert_eq!(one("jobcentre").jobs[0].urgency(), Some(0));
         let ledger = aside(Aside { urgency: 4, ..ALONE });
         assert_eq!(ledger.jobs[0].urgency(), Some(-5));
-        assert_eq!(ledger.jobs[0].urgency_since(at(4)), None, "someone may have looked before");
-        assert_eq!(ledger.jobs[0].urgency_since(at(5)), Some(-5));
+        assert_eq!(ledger.jobs[0].urgency_since(4), None, "someone may have looked before");
+        assert_eq!(ledger.jobs[0].urgency_since(5), Some(-5));
     }
 
     #[test]

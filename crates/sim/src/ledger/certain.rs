@@ -83,7 +83,9 @@ impl Ledger {
         let before = |other: &Job| other.put_told.is_some_and(|told| told.turn < job.asked.turn);
         self.all_ready(queue, asked_turn, at_ms, Kept::Never).find(|&other| {
             let (rival, is_placed) = (&self.jobs[other], is_first && has_place(other));
-            let (Some(urgency), Some(rivals)) = (job.urgency(), rival.urgency()) else { return false };
+            // An answer may be heard long after it was given, and the job may be another since.
+            let urgencies = (job.urgency_since(asked_turn), rival.urgency_since(asked_turn));
+            let (Some(urgency), Some(rivals)) = urgencies else { return false };
             rivals > urgency || rivals == urgency && is_placed && before(rival)
         })
     }

@@ -277,7 +277,7 @@ impl Schedule {
         if let Some(own_time_s) = job.put.own_time_s.filter(|_| job.protocol == BEANSTALKD) {
             known.push(format!("ttr: {own_time_s}"));
         }
-        if let Some(urgency) = job.urgency_since(asked) {
+        if let Some(urgency) = job.urgency_since(asked.turn) {
             known.push(format!("pri: {}", urgency.min(0).unsigned_abs()));
         }
         let is_buried = self.ledger.is_buried(held.entry, asked.turn, when.at_ms);
