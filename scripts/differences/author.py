@@ -19,6 +19,13 @@ WEIGHTS |= {"touch": 6, "kick": 4, "kick-job": 4, "use": 5, "watch": 5, "ignore"
 WEIGHTS |= {"peek-delayed": 2, "peek-buried": 2, "stats": 2, "stats-job": 8, "stats-tube": 5, "list-tubes": 2}
 WEIGHTS |= {"list-tube-used": 1, "list-tubes-watched": 2, "pause-tube": 4, "unknown": 1, "trailed": 1, "long": 1}
 WEIGHTS |= {"endless": 1}
+# Rounds are of one of these kinds, each with weights of its own. In a crowd several clients wait at once, else one at
+# most. In an odd one there is also what is known to make the servers differ from then on: puts without their bodies,
+# and ends of lines that beanstalkd does not see.
+ODD, CROWD, KICKS = "odd", "crowd", "kicks"
+KINDS = {ODD: {"stats": 6}, CROWD: {"reserve": 25}, KICKS: {"reserve": 20, "kick": 25, "bury": 12}, "plain": {}}
+# What is kicked is of a tube that somebody watches.
+KINDS[KICKS] |= {"use": 0, "watch": 0, "ignore": 0}
 FILLER = Request("filler", b"f" * 300 + b"\r\n")
 # They take nothing.
 PLAIN = ("peek-ready", "peek-delayed", "peek-buried", "stats", "list-tubes", "list-tube-used", "list-tubes-watched")
@@ -36,11 +43,12 @@ def may_start(timers):
 
 
 class Author:
-    """In a `crowd` several clients wait at once, else one at most."""
+    """What happens in a round of one of the kinds."""
 
-    def __init__(self, seed, state, crowd):
-        self.draw, self.state, self.crowd = random.Random(seed), state, crowd
+    def __init__(self, seed, state, kind):
+        self.draw, self.state, self.crowd, self.odd = random.Random(seed), state, kind == CROWD, kind == ODD
         self.instant, self.timers, self.opened = 0, None, 0
+        self.weights = WEIGHTS | KINDS[kind]
 
     def count(self):
         """How many steps there are at an instant."""
@@ -87,6 +95,23 @@ class Author:
         requests = tuple(self.line(*line.split(" ")) for line in lines)
         return step, Step(instant, step.client, "send", b"".join(request.data for request in requests), requests)
 
+    def hand_out(self):
+        """While somebody waits in a tube of its own, two jobs become ready together, of which the first is not the best:
+        steps, each for an instant of its own."""
+        yield (putter := self.open())
+        yield (taker := self.open())
+        yield self.say(putter, self.line("use", "kicked"))
+        for verb, tube in (("watch", "kicked"), ("ignore", "default")):
+            yield self.say(taker, self.line(verb, tube, about=(tube,)))
+        for priority in (5, 1):
+            data = f"put {priority} 1000 1000 1\r\nk\r\n".encode()
+            yield self.say(putter, Request("put", data, (1000, 1000)))
+        yield self.say(taker, self.line("reserve"))
+        yield self.say(putter, self.line("kick", "2"))
+
+    def say(self, client, request):
+        return Step(self.instant, client.client, "send", request.data, (request,))
+
     def propose(self):
         """A step, and who may start timers by it."""
         client = self.choose_client()
@@ -130,7 +155,8 @@ class Author:
         """Cut anywhere. The first piece is sent; the rest waits its turn."""
         request = self.request(client)
         long_enough = 3 < len(request.data) < 2 * shapes.LINE_MAX
-        if not long_enough or request.verb in COUNTING or self.must_speak(client):
+        uses_up = request.verb == "put" and not self.odd
+        if not long_enough or uses_up or request.verb in COUNTING or self.must_speak(client):
             return None, None
         cuts = sorted(self.draw.sample(range(1, len(request.data)), self.draw.choice((1, 1, 2))))
         pieces = [request.data[start:end] for start, end in zip([0, *cuts], [*cuts, None], strict=True)]
@@ -144,8 +170,10 @@ class Author:
     def burst(self, client):
         requests = []
         for _ in range(self.draw.randint(2, 7)):
-            waits = any(request.verb in RESERVES or request.murky for request in requests)
+            waits = any(request.verb in RESERVES for request in requests)
             requests.append(self.request(client, QUIET if waits else None))
+            if requests[-1].murky:
+                break
         return requests
 
     def end(self, client):
@@ -160,7 +188,7 @@ class Author:
 
     def request(self, client, verbs=None):
         verbs = verbs or tuple(WEIGHTS)
-        verb = self.draw.choices(verbs, [WEIGHTS[verb] for verb in verbs])[0]
+        verb = self.draw.choices(verbs, [self.weights[verb] for verb in verbs])[0]
         if verb in FOR_HOLDERS and not any(map(self.held_by(client), self.state.jobs.values())) and self.chance(0.8):
             verb = "reserve-job"
         return self.line(verb) if verb in PLAIN else getattr(self, verb.replace("-", "_"))(client)
@@ -219,18 +247,20 @@ class Author:
         priority, _ = self.number(shapes.PRIORITIES)
         delay, seconds = self.number(shapes.DELAYS)
         ttr, ttr_seconds = self.number(shapes.TTRS)
-        body = b"z" * self.draw.choice(shapes.LARGE) if self.chance(0.02) else self.draw.choice(shapes.BODIES)
-        data = f"put {priority} {delay} {ttr} {len(body)}\r\n".encode("latin-1") + body + b"\r\n"
         murky = bool({priority, delay, ttr} & set(shapes.BAD_NUMBERS))
+        bodies = shapes.PLAIN_BODIES if murky and not self.odd else shapes.BODIES
+        body = b"z" * self.draw.choice(shapes.LARGE) if self.chance(0.02) else self.draw.choice(bodies)
+        data = f"put {priority} {delay} {ttr} {len(body)}\r\n".encode("latin-1") + body + b"\r\n"
         return Request("put", data, (seconds, ttr_seconds), DELAY if seconds else self.handing(), murky)
 
     def bad_put(self):
         """Without a delay and with a long lease, since nobody knows when its body is complete, or that it is."""
-        body, end = self.draw.choice(shapes.BODIES), b"\r\n"
+        body, end = self.draw.choice(shapes.BODIES if self.odd else shapes.PLAIN_BODIES), b"\r\n"
         words = ["put", str(self.draw.choice(shapes.PRIORITIES)), "0", str(UNKNOWN_TTR), str(len(body))]
-        match self.draw.choice(("size", "words", "end", "short", "long", "trail", "large and trail")):
+        unfinished = ("end", "short", "long") if self.odd else ()
+        match self.draw.choice(("size", "words", "trail", "large and trail", *unfinished)):
             case "size":
-                words[4] = self.draw.choice(shapes.BAD_NUMBERS)
+                words[4] = self.draw.choice(shapes.BAD_NUMBERS if self.odd else shapes.NO_NUMBERS)
             case "words":
                 words = words[: self.draw.randint(2, 4)]
             case "end":
@@ -337,12 +367,14 @@ class Author:
     def long(self, _client):
         """A line with an end that is about as long as can be."""
         begin = self.draw.choice(("", "use ", "stats-tube ", "delete ", f"put 0 0 {UNKNOWN_TTR} ", "kick "))
-        line = begin.ljust(self.draw.choice(shapes.LINES) - 2, self.draw.choice("l0 "))
+        fill = self.draw.choice("l0 " if self.odd or not begin.startswith("put") else "l ")
+        line = begin.ljust(self.draw.choice(shapes.LINES if self.odd else shapes.PLAIN_LINES) - 2, fill)
         return Request("long", f"{line}\r\n".encode(), murky=True)
 
     def endless(self, _client):
         """What does not end a line, and the beginning of one."""
-        return Request("endless", self.draw.choice(shapes.ENDLESS), murky=True)
+        return Request("endless", self.draw.choice(shapes.ENDLESS if self.odd else shapes.PLAIN_ENDLESS), murky=True)
 
     def line(self, verb, *words, about=(), timers=None):
-        return Request(verb, " ".join((verb, *words)).encode("latin-1") + b"\r\n", about, timers)
+        data = " ".join((verb, *words)).encode("latin-1") + b"\r\n"
+        return Request(verb, data, about, timers, murky=len(data) > shapes.LINE_MAX)

@@ -5,6 +5,7 @@ from collections import Counter
 from itertools import zip_longest
 
 from instants import ASKED_BY, HEARD_BY, NUDGED_AT, PITCH, Clock, Void
+from known import Asked
 from state import Client, Request, State, Step
 from wire import Wire
 
@@ -43,6 +44,8 @@ class Conversation:
     def __init__(self, places, known):
         self.places, self.known, self.state = places, known, State()
         self.clock, self.wires, self.barriers = None, {}, []
+        # What was done last, in a word or as its first line, and what each server was heard to say to it so far.
+        self.after, self.said = "", ([], [])
         self.lines, self.script, self.heard, self.asked = [], [], Counter(), 0
 
     async def begin(self, delay):
@@ -143,6 +146,7 @@ class Conversation:
         await asyncio.sleep(0)
 
     async def compare(self, step):
+        self.after, self.said = step.requests[0].line() if step.requests else step.act, ([], [])
         # What a client put, or held when it left, may have been given to another.
         order = sorted(self.wires.items(), key=lambda item: (item[0] != step.client, not item[1][0].ended))
         for number, wires in order:
@@ -153,8 +157,11 @@ class Conversation:
             ended, (instant, other) = [wire.ended for wire in wires], [wire.instant for wire in wires]
             if in_step(*wires) and instant != other:
                 raise Void
-            for replies in zip_longest(*(wire.take() for wire in wires), fillvalue=b""):
+            taken = [wire.take() for wire in wires]
+            for replies in zip_longest(*taken, fillvalue=b""):
                 self.hear(number, replies, instant)
+            for said, replies in zip(self.said, taken, strict=True):
+                said += replies
             if ended[0] != ended[1]:
                 self.differ(number, [b"(the end)" if end else b"" for end in ended])
             if ended[0]:
@@ -177,11 +184,21 @@ class Conversation:
         client = self.state.clients[number]
         request = client.pending[0] if client.pending else None
         texts = [reply.decode("latin-1").replace("\r\n", "\n") for reply in replies]
-        found = self.known.explain(request.line() if request else "", *texts)
+        cases = client.murky, self.state.unfinished, self.is_elsewhere(number, replies)
+        found = self.known.explain(Asked(request.line() if request else "", self.after, *cases), *texts)
         if not found:
             raise Differs(number, request, replies)
         if any(entry.ends for entry in found):
             raise Ended
+
+    def is_elsewhere(self, number, replies):
+        """Has each server said to another client what the other one says to this?"""
+        others = [wires for client, wires in self.wires.items() if client != number]
+        for server, reply in enumerate(replies):
+            other = 1 - server
+            if reply and reply not in self.said[other] and all(reply not in wires[other].replies for wires in others):
+                return False
+        return True
 
     def end(self, number, instant):
         """Both servers have ended the client's connection."""

@@ -3,7 +3,9 @@
 import re
 from dataclasses import dataclass
 
-NAMES = ("name", "reason", "request", "beanstalkd", "other", "within", "ends")
+NAMES = ("name", "reason", "request", "beanstalkd", "other", "within", "same", "whole", "shuffled", "ends")
+# What must have been the case.
+NAMES += ("murky", "unfinished", "elsewhere", "after")
 
 
 @dataclass
@@ -14,15 +16,41 @@ class Entry:
     beanstalkd: str
     other: str
     within: str = ""
+    same: str = ""
+    whole: str = ""
+    shuffled: str = ""
     ends: str = ""
+    murky: str = ""
+    unfinished: str = ""
+    elsewhere: str = ""
+    after: str = ""
     times: int = 0
 
-    def covers(self, request, ours, theirs):
-        """Is this what beanstalkd and the other server may say to the request?"""
+    def covers(self, asked, ours, theirs):
+        """Is this what beanstalkd and the other server may say?"""
         first, second = re.fullmatch(self.beanstalkd, ours), re.fullmatch(self.other, theirs)
-        if not (re.fullmatch(self.request, request) and first and second):
+        if not (re.fullmatch(self.request, asked.request) and first and second):
             return False
-        return not self.within or abs(int(first[1]) - int(second[1])) <= int(self.within)
+        if self.within and abs(int(first[1]) - int(second[1])) > int(self.within):
+            return False
+        if self.same and "".join(first.groups()) != "".join(second.groups()):
+            return False
+        if self.shuffled and sorted(ours.split("\n")) != sorted(theirs.split("\n")):
+            return False
+        if any(getattr(self, case) and not getattr(asked, case) for case in ("murky", "unfinished", "elsewhere")):
+            return False
+        return not self.after or bool(re.fullmatch(self.after, asked.after))
+
+
+@dataclass
+class Asked:
+    """What two replies answer, and what was the case then; differences.txt has the words."""
+
+    request: str
+    after: str
+    murky: bool
+    unfinished: bool
+    elsewhere: bool
 
 
 class Known:
@@ -30,21 +58,25 @@ class Known:
         text = re.sub(r"(?m)^#.*\n", "", path.read_text())
         self.entries = [read_entry(paragraph) for paragraph in re.split(r"\n{2,}", text.strip("\n"))]
 
-    def explain(self, request, ours, theirs):
-        """The entries that explain why two replies differ, line by line or as a whole; none if they do not."""
-        pairs = [(ours, theirs)]
-        if ours.count("\n") == theirs.count("\n"):
-            pairs = [pair for pair in zip(ours.split("\n"), theirs.split("\n"), strict=True) if pair[0] != pair[1]]
-        found = [next((entry for entry in self.entries if entry.covers(request, *pair)), None) for pair in pairs]
+    def explain(self, asked, ours, theirs):
+        """The entries that explain why two replies differ, as a whole or line by line; none if they do not."""
+        found = [self.find(asked, True, ours, theirs)]
+        if None in found and ours.count("\n") == theirs.count("\n"):
+            pairs = zip(ours.split("\n"), theirs.split("\n"), strict=True)
+            found = [self.find(asked, False, *pair) for pair in pairs if pair[0] != pair[1]]
         if None in found:
             return []
         for entry in found:
             entry.times += 1
         return found
 
+    def find(self, asked, whole, ours, theirs):
+        fit = (entry for entry in self.entries if bool(entry.whole) == whole and entry.covers(asked, ours, theirs))
+        return next(fit, None)
+
 
 def read_entry(paragraph):
-    values = dict(line.split(": ", 1) for line in paragraph.splitlines())
+    values = dict(re.split(": ?", line, maxsplit=1) for line in paragraph.splitlines())
     if unknown := set(values) - set(NAMES):
         raise SystemExit(f"differences.txt: there is no {', '.join(unknown)}: {paragraph}")
     return Entry(**values)

@@ -8,7 +8,10 @@ import sys
 HOST = "127.0.0.1"
 BEANSTALKD = "beanstalkd"
 ADDRESS = f"beanstalkd://{HOST}:0"
-CRASH = pathlib.Path(__file__).resolve().parent.parent / "crash"
+HERE = pathlib.Path(__file__).resolve().parent
+CRASH = HERE.parent / "crash"
+# In which Jobyard is told to have the limits of beanstalkd.
+SETTINGS = HERE / "jobyard.toml"
 
 
 class Beanstalkd:
@@ -32,7 +35,7 @@ def start_jobyard():
     sys.path.insert(0, str(CRASH))
     from server import LISTEN, Server, find_binary
 
-    server = Server(find_binary(), ["--memory"], listen={ADDRESS} - set(LISTEN))
+    server = Server(find_binary(), ["--memory", "--config", str(SETTINGS)], listen={ADDRESS} - set(LISTEN))
     try:
         server.place = server.places()["beanstalkd"]
     except BaseException:
@@ -49,7 +52,8 @@ class Pairs:
 
     def __enter__(self):
         try:
-            return [tuple(self.start(program) for program in (BEANSTALKD, self.other)) for _ in range(self.count)]
+            both = [[self.start(program) for _ in range(self.count)] for program in (BEANSTALKD, self.other)]
+            return list(zip(*both, strict=True))
         except BaseException:
             self.__exit__()
             raise

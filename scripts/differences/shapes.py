@@ -14,6 +14,8 @@ KICKS = (0, 1, 1, 2, 3, 10, 4294967295)
 
 # Where a number should be. Those that are taken for one all the same are short as times.
 BAD_NUMBERS = ("", "x", "-1", "+1", "1x", "1.5", "0x1", "\t1", "01", "002", " 1", "4294967296", "18446744073709551616")
+# Those of them that are never taken for one.
+NO_NUMBERS = tuple(bad for bad in BAD_NUMBERS if not bad.strip(" ").isdigit() or int(bad) > 4294967295)
 BAD_TIMEOUTS = (*BAD_NUMBERS, "-2", "2 ", "1 2", "2147483648", "4294967295")
 BAD_TIMEOUTS += ("9223372036854775807", "9223372036854775808")
 BAD_KICKS = (*BAD_NUMBERS, "2 ", "1 2", "9223372036854775808", "18446744073709551615", "99999999999999999999")
@@ -23,6 +25,8 @@ BENT_IDS = ("0{}", " {}", "{} ", "{}x", "+{}", "-{}", "{} 1", "{}\0")
 
 BODIES = (b"", b"x", b"hello", b"\r\n", b"a\r\nb", b"\0\xff\r", b"y" * 300)
 BODIES += (b"peek-ready", b"list-tubes", b"delete 1\r\nuse a")
+# Those that can be taken for commands, and have no CR alone.
+PLAIN_BODIES = tuple(body for body in BODIES if not body.endswith(b"\r"))
 TOO_LARGE = 65536
 LARGE = (TOO_LARGE - 2, TOO_LARGE - 1, TOO_LARGE, TOO_LARGE + 1, 70000)
 
@@ -36,4 +40,6 @@ TRAILS = (" ", "x", " 1", "\0", "\n", "-job", "-tube", "-with-timeout", "-watche
 # As long as a line may be, with its end, and nearly so; one more than a multiple of that, its end is cut in two.
 LINE_MAX = 224
 LINES = (222, 223, 224, 225, 226, 300, 447, 448, 449, 450, 1000)
-ENDLESS = (b"stats\n", b"stats\r", b"peek-ready\rx\r\n", b"list-tubes\r\r\n", b"use ", b"\r", b"\n")
+PLAIN_LINES = (222, 223, 224, 226, 300, 447, 448, 450, 1000)
+PLAIN_ENDLESS = (b"stats\n", b"use ", b"\n")
+ENDLESS = (*PLAIN_ENDLESS, b"stats\r", b"peek-ready\rx\r\n", b"list-tubes\r\r\n", b"\r")

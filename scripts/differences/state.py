@@ -101,6 +101,8 @@ class State:
         self.timers = Timers()
         self.clients, self.jobs, self.gone, self.pauses = {}, {}, [], {}
         self.nudged, self.leases_began = set(), {}
+        # Whether the line of a put may have been read without its body, or with one that was refused.
+        self.unfinished = False
 
     def blocked(self):
         return [client for client in self.clients.values() if client.blocked()]
@@ -126,6 +128,9 @@ class State:
         client.pending += requests
         client.asked.append(instant)
         client.murky = client.murky or any(request.murky for request in requests)
+        self.unfinished = self.unfinished or any(
+            request.data.startswith(b"put ") and (rest or request.murky) for request in requests
+        )
 
     def settled(self, client, instant):
         """All that is said now has been said: whoever waits may do so for a time."""
@@ -153,7 +158,7 @@ class State:
         elif request is not None and request.verb in TEACHES.get(word, ()):
             getattr(self, word.lower())(client, request, instant, *values)
         if request is not None and not request.murky and word not in MURKY:
-            client.murky = False
+            client.murky = any(later.murky for later in client.pending)
         return request
 
     def inserted(self, client, request, number, instant):
@@ -161,7 +166,9 @@ class State:
             self.job(number)
             return
         delay, ttr = request.about
-        job = self.jobs[number] = Job(client.used, max(ttr, 1), list(client.asked))
+        # From when the age of a job counts whose put came in pieces is known of beanstalkd only.
+        marks = list(client.asked) if len(client.asked) == 1 else None
+        job = self.jobs[number] = Job(client.used, max(ttr, 1), marks)
         if delay:
             self.start(job, "delayed", delay, instant)
 

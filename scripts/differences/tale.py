@@ -1,11 +1,9 @@
 """What happens in a round: it is made up as it goes, or repeats what was done once."""
 
-from author import Author
+from author import KICKS, KINDS, Author
 from conversation import Conversation, Differs, Ended, Gone
 from instants import Void
 
-# Of all rounds, one in so many has several clients that wait at the same time.
-CROWDED = 3
 FIRST_INSTANT = 2
 
 
@@ -16,7 +14,8 @@ class MadeUp:
         self.seed, self.number, self.steps = seed, number, steps
 
     async def play(self, talk):
-        author = Author(f"{self.seed} {self.number}", talk.state, self.number % CROWDED == 0)
+        kind = list(KINDS)[self.number % len(KINDS)]
+        author = Author(f"{self.seed} {self.number}", talk.state, kind)
         instant, left = FIRST_INSTANT, self.steps
         while left > 0:
             instant = await next_instant(talk, instant)
@@ -26,6 +25,10 @@ class MadeUp:
                 if step is not None:
                     await talk.do(step)
                     left -= 1
+        for step in author.hand_out() if kind == KICKS else ():
+            await talk.do(step)
+            instant = await next_instant(talk, instant)
+            author.begin(instant)
         instant = await next_instant(talk, instant)
         author.begin(instant)
         for step in author.look():

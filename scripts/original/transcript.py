@@ -1,4 +1,7 @@
-"""Reads a transcript of beanstalkd (docs/transcripts.md) into steps."""
+"""Reads a transcript of beanstalkd (docs/transcripts.md) into steps, as beanstalkd 1.12 would have said it.
+
+Transcripts are written in the form of 1.13, which quotes what is text in statistics; 1.12 does not.
+"""
 
 import contextlib
 import re
@@ -13,6 +16,11 @@ MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_00
 # What Jobyard can do and beanstalkd cannot.
 JOBYARD_ONLY = ["clock", "disk", "stop"]
 LIMITS = ["body_bytes_max", "memory_bytes_max"]
+JOBYARD_ALONE = "# Not so in the original: "
+# A line of statistics with a text that 1.12 does not quote, and the line before them, which has their size.
+QUOTED = re.compile(r'(?:^|(?<=\\n)|(?<=\\\?))((?:name|tube|hostname|os|platform): )"([^"]*)"(?=\\n)')
+PAGE = re.compile(r"OK (\d+|\\\?)(?=\\r\\n)")
+QUOTES_BYTES = 2
 
 
 class Wrong(Exception):
@@ -20,7 +28,7 @@ class Wrong(Exception):
 
 
 class NotForOriginal(Exception):
-    """A line needs what only Jobyard has."""
+    """The transcript holds for Jobyard only, or a line needs what only Jobyard has. Says why."""
 
 
 @contextlib.contextmanager
@@ -37,22 +45,51 @@ class Transcript:
 
     def __init__(self, path):
         self.limits, self.steps = {}, []
+        # By client: the step with the size of the statistics that are being expected.
+        self.pages = {}
         self.number = 0
         for self.number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
             with in_line(self.number):
                 self.read_line(line)
         if not self.steps:
             raise Wrong("1: nothing happens in this transcript")
+        self.steps = [(number, compiled(number, step)) for number, step in self.steps]
 
     def read_line(self, line):
+        if line.startswith(JOBYARD_ALONE):
+            raise NotForOriginal(line.removeprefix(JOBYARD_ALONE))
         if not line or line.startswith("#"):
             return
         if line[-1] in " \t":
             raise Wrong("a blank at the end of the line cannot be seen: write it as '\\x20' or '\\t'")
         if says := SAYS.fullmatch(line):
-            self.add(*read_says(*says.groups(default="")))
+            self.read_says(*says.groups(default=""))
         else:
             self.read_directive(line.partition(" #")[0].split())
+
+    def read_says(self, client, arrow, text):
+        """`alice> text` and its kin."""
+        if len(arrow) == 1:
+            text += LINE_END
+        if arrow[0] == ">":
+            self.add("send", client, text)
+            return
+        if PAGE.match(text):
+            self.pages[client] = len(self.steps)
+        self.add("expect", client, text)
+        self.remove_quotes(client, text)
+
+    def remove_quotes(self, client, text):
+        """Of the step that was added last. The size that was said before becomes smaller by them."""
+        bare, count = QUOTED.subn(r"\1\2", text)
+        if not count:
+            return
+        if client not in self.pages:
+            raise Wrong("no 'OK <size>' comes before these statistics")
+        self.steps[-1] = (self.number, ("expect", client, bare))
+        at = self.pages[client]
+        number, (_, _, page) = self.steps[at]
+        self.steps[at] = (number, ("expect", client, PAGE.sub(lambda size: smaller(size, count), page, count=1)))
 
     def read_directive(self, words):
         match words:
@@ -67,9 +104,9 @@ class Transcript:
             case [client, "closed" | "ends" | "leaves" as event]:
                 self.add(event, client)
             case ["open", _, listener]:
-                raise NotForOriginal(f"a listener '{listener}'")
+                raise NotForOriginal(f"beanstalkd does not have a listener '{listener}'")
             case [word, *_] if word in JOBYARD_ONLY:
-                raise NotForOriginal(f"'{word}'")
+                raise NotForOriginal(f"beanstalkd does not have '{word}'")
             case _:
                 raise Wrong(f"unknown directive '{' '.join(words)}'")
 
@@ -80,17 +117,23 @@ class Transcript:
         return any(step[0] in ["restart", "crash"] for _, step in self.steps)
 
 
-def read_says(client, arrow, text):
-    """`alice> text` and its kin. What is expected is a pattern, and the text of it."""
-    if len(arrow) == 1:
-        text += LINE_END
-    parts = unescape(text)
-    if arrow[0] == "<":
-        # As few bytes as will do between the parts.
-        return "expect", client, re.compile(b".*?".join(map(re.escape, parts)), re.DOTALL), text
-    if len(parts) > 1:
-        raise Wrong("only expectations may hold '\\?'")
-    return "send", client, parts[0]
+def smaller(size, quoted):
+    return size[0] if size[1] == "\\?" else f"OK {int(size[1]) - QUOTES_BYTES * quoted}"
+
+
+def compiled(number, step):
+    """What is sent as bytes, what is expected as a pattern, and the text of it; all else as it is."""
+    with in_line(number):
+        match step:
+            case ["expect", client, text]:
+                # As few bytes as will do between the parts.
+                return "expect", client, re.compile(b".*?".join(map(re.escape, unescape(text))), re.DOTALL), text
+            case ["send", client, text]:
+                parts = unescape(text)
+                if len(parts) > 1:
+                    raise Wrong("only expectations may hold '\\?'")
+                return "send", client, parts[0]
+    return step
 
 
 def unescape(text):
@@ -124,7 +167,7 @@ def escaped_bytes(escape):
 def read_limit(limit):
     name, _, number = limit.partition("=")
     if name not in LIMITS:
-        raise NotForOriginal(f"the limit '{name}'")
+        raise NotForOriginal(f"beanstalkd does not have the limit '{name}'")
     return name, int(number)
 
 

@@ -58,14 +58,14 @@ class JackdClient {
     return { id: Number(id), body: payload };
   }
 
-  // It leaves the YAML to its users; these are the forms that beanstalkd's has.
+  // It leaves the YAML to its users; these are the forms that beanstalkd's has. Since 1.13 texts are quoted.
   items(text) {
     return text.split('\n').slice(1, -1).map((line) => /^- (.*)$/.exec(line)[1]);
   }
 
   fields(text) {
     return Object.fromEntries(text.split('\n').slice(1, -1).map((line) => {
-      const [, key, value] = /^([\w-]+): (.*)$/.exec(line);
+      const [, key, value] = /^([\w-]+): "?(.*?)"?$/.exec(line);
       return [key, /^\d+$/.test(value) ? Number(value) : value];
     }));
   }
