@@ -207,7 +207,7 @@ impl Client {
 
     /// What it has sent is to be looked at, again if it was before.
     pub(crate) fn feed(&mut self) {
-        self.fed = !self.input.is_empty() || self.finishing || self.codec.is_opening();
+        self.fed = !self.input.is_empty() || self.finishing;
     }
 
     /// Nothing will arrive beyond what is there to be read.
@@ -353,7 +353,7 @@ impl Client {
     /// The memory its buffers take.
     pub(crate) fn memory_bytes(&self) -> usize {
         let buffers = self.input.memory_bytes() + self.codec.unfinished_bytes() + self.output.memory_bytes();
-        size_of::<Client>() + size_of::<ClientId>() + buffers
+        size_of::<Client>() + size_of::<ClientId>() + self.codec.kept_bytes() + buffers
     }
 }
 

@@ -40,7 +40,7 @@ use crate::stretches::Stretches;
 
 pub use crate::commit::Failure;
 pub use crate::event::{Action, Clock, Event, Sleep};
-pub use crate::recovery::Progress;
+pub use crate::recovery::{Progress, Replay};
 
 /// How a broker is set up.
 #[derive(Clone, Debug)]

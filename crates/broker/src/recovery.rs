@@ -1,6 +1,6 @@
 //! Reading the log back, a portion a turn, so that the server can be asked for its health meanwhile.
 
-use jobyard_engine::History;
+use jobyard_engine::{Engine, History};
 use jobyard_log::{Claim, Log, Moment, Position, Replayed};
 
 use crate::clock::EngineClock;
@@ -23,31 +23,84 @@ pub struct Progress {
     pub bytes: u64,
 }
 
+/// A log is given back to an engine.
+#[derive(Debug)]
+pub struct Replay {
+    history: History,
+    next: Position,
+    tail: Position,
+    last: Option<Moment>,
+    progress: Progress,
+}
+
+impl Replay {
+    /// Of a log that was claimed; nothing is read yet.
+    #[must_use]
+    pub fn new(claim: &Claim) -> Self {
+        Replay {
+            history: if claim.first > 1 { History::Rest } else { History::Whole },
+            next: claim.first,
+            tail: claim.tail,
+            last: None,
+            progress: Progress { done_bytes: 0, bytes: claim.bytes },
+        }
+    }
+
+    /// When the last batch was decided, of those that were read.
+    #[must_use]
+    pub fn last(&self) -> Option<Moment> {
+        self.last
+    }
+
+    /// Gives about so much of the log to the engine. `begins` is told of each batch that is the first of a segment. Returns
+    /// whether that was the last of it: then all of it was there, and the engine can go on.
+    pub fn portion<L: Log>(
+        &mut self,
+        log: &mut L,
+        engine: &mut Engine,
+        bytes: usize,
+        begins: &mut dyn FnMut(Position, &mut Engine),
+    ) -> Result<bool, OpenError> {
+        let mut senseless = None;
+        let next = log.replay(self.next, bytes, &mut |replayed| {
+            let Replayed { position, begins_segment, batch } = replayed;
+            if begins_segment {
+                begins(position, engine);
+            }
+            self.last = Some(batch.at);
+            self.next = position + 1;
+            self.progress.done_bytes += batch.payload.len() as u64;
+            if senseless.is_none() && engine.replay(batch.payload, self.history).is_err() {
+                senseless = Some(position);
+            }
+        });
+        if let Some(position) = senseless {
+            return Err(OpenError::Records { position });
+        }
+        if let Some(next) = next.map_err(OpenError::Log)? {
+            self.next = next;
+            return Ok(false);
+        }
+        let (expected, found) = (self.tail, self.next - 1);
+        if found != expected {
+            return Err(OpenError::Short { expected, found });
+        }
+        if engine.can_count_on() { Ok(true) } else { Err(OpenError::Counted) }
+    }
+}
+
 /// The log is being read back.
 #[derive(Debug)]
 pub(crate) struct Recovery {
     opened: Clock,
-    history: History,
-    next: Position,
-    tail: Position,
-    /// When the last batch was decided.
-    last: Option<Moment>,
-    progress: Progress,
+    replay: Replay,
     /// All was read back; what fell due meanwhile is being done.
     replayed: bool,
 }
 
 impl Recovery {
     pub(crate) fn new(claim: &Claim, opened: Clock) -> Self {
-        Recovery {
-            opened,
-            history: if claim.first > 1 { History::Rest } else { History::Whole },
-            next: claim.first,
-            tail: claim.tail,
-            last: None,
-            progress: Progress { done_bytes: 0, bytes: claim.bytes },
-            replayed: false,
-        }
+        Recovery { opened, replay: Replay::new(claim), replayed: false }
     }
 }
 
@@ -55,7 +108,7 @@ impl<L: Log> Broker<L> {
     /// How far the log has been read back; nothing if that is over.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
-        self.recovery.as_ref().map(|recovery| recovery.progress)
+        self.recovery.as_ref().map(|recovery| recovery.replay.progress)
     }
 
     /// Reads about so much of the log back, and starts when that was the last of it.
@@ -64,60 +117,29 @@ impl<L: Log> Broker<L> {
         if recovery.replayed {
             return self.catch_up(recovery);
         }
-        match self.replay(&mut recovery, bytes) {
-            Ok(Some(next)) => {
-                recovery.next = next;
-                self.recovery = Some(recovery);
-            }
-            Ok(None) if recovery.next == recovery.tail + 1 && !self.engine.can_count_on() => {
-                self.commit.fail(Failure::Open(OpenError::Counted));
-            }
-            Ok(None) if recovery.next == recovery.tail + 1 => {
+        let (engine, stretches) = (&mut self.engine, &mut self.stretches);
+        let mut begins = |position, engine: &mut Engine| stretches.begin(position, engine);
+        match recovery.replay.portion(&mut self.commit.log, engine, bytes, &mut begins) {
+            Ok(false) => self.recovery = Some(recovery),
+            Ok(true) => {
                 self.replayed(&recovery);
                 recovery.replayed = true;
                 self.catch_up(recovery);
-            }
-            Ok(None) => {
-                let (expected, found) = (recovery.tail, recovery.next - 1);
-                self.commit.fail(Failure::Open(OpenError::Short { expected, found }));
             }
             Err(error) => self.commit.fail(Failure::Open(error)),
         }
     }
 
-    /// Gives the log's records to the engine. Returns from where to go on.
-    fn replay(&mut self, recovery: &mut Recovery, bytes: usize) -> Result<Option<Position>, OpenError> {
-        let (engine, stretches) = (&mut self.engine, &mut self.stretches);
-        let mut senseless = None;
-        let next = self.commit.log.replay(recovery.next, bytes, &mut |replayed| {
-            let Replayed { position, begins_segment, batch } = replayed;
-            if begins_segment {
-                stretches.begin(position, engine);
-            }
-            recovery.last = Some(batch.at);
-            recovery.next = position + 1;
-            recovery.progress.done_bytes += batch.payload.len() as u64;
-            if senseless.is_none() && engine.replay(batch.payload, recovery.history).is_err() {
-                senseless = Some(position);
-            }
-        });
-        match (next, senseless) {
-            (_, Some(position)) => Err(OpenError::Records { position }),
-            (Err(error), None) => Err(OpenError::Log(error)),
-            (Ok(next), None) => Ok(next),
-        }
-    }
-
     /// All was read back: time goes on.
     fn replayed(&mut self, recovery: &Recovery) {
-        self.clock = EngineClock::new(recovery.last, recovery.opened, self.seed);
+        self.clock = EngineClock::new(recovery.replay.last, recovery.opened, self.seed);
         self.now = self.clock.now(self.machine);
         self.looks = Looks::new(self.now.engine_ms);
-        self.commit.set_time(recovery.last);
+        self.commit.set_time(recovery.replay.last);
         let segment_bytes = self.commit.log.extent().segment_bytes;
         self.stretches.set_segment_bytes(segment_bytes);
         if segment_bytes > 0 && self.stretches.is_empty() {
-            self.stretches.begin(recovery.next, &mut self.engine);
+            self.stretches.begin(recovery.replay.next, &mut self.engine);
         }
         self.engine.set_portion(self.batch_bytes_max());
     }
@@ -159,7 +181,7 @@ impl<L: Log> Broker<L> {
         self.started = true;
         for id in self.clients.ids() {
             if let Some(client) = self.clients.get_mut(id).filter(|_| !crate::broken("broker-deaf-start")) {
-                client.feed();
+                client.fed = true;
             }
             self.clients.change(id);
             self.clients.queue_up(id, &self.limits);

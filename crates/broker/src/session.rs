@@ -11,6 +11,9 @@ use crate::drain::Stop;
 /// A turn that has done so much work, in the engine's units, lets the next begin: some milliseconds.
 const TURN_WORK_MAX: u64 = 100_000;
 
+/// One client has so much of that, and what its last command takes beyond it: then the next has its share.
+const CLIENT_WORK_MAX: u64 = TURN_WORK_MAX / 8;
+
 /// How much of an answer is written in one unit of work.
 const OUTPUT_BYTES_PER_WORK: u64 = 64;
 
@@ -20,6 +23,9 @@ const HELD_BACK_MS_MAX: u64 = 100;
 /// Without memory, one who waits may name queues that are not there in so many bytes, each counted with what it takes besides.
 const NEW_NAMES_BYTES_MAX: usize = 1 << 10;
 const NEW_NAME_BYTES: usize = 256;
+
+/// A body of so many bytes can be shown also without memory.
+const LITTLE_BYTES: usize = 1 << 10;
 
 /// How full the memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +46,7 @@ enum Pressure {
 impl<L: Log> Broker<L> {
     /// Carries out what the client has sent, as far as its share of this turn goes.
     pub(crate) fn run_client(&mut self, id: ClientId) {
-        let (mut carried_out, mut output_bytes) = (false, 0);
+        let (mut carried_out, mut output_bytes, turn_work) = (false, 0, self.turn_work);
         for _ in 0..self.limits.turn_commands_max {
             let scene = self.scene(self.now);
             let Some(client) = self.clients.get_mut(id) else { return };
@@ -61,7 +67,9 @@ impl<L: Log> Broker<L> {
             let written = self.clients.get(id).map_or(0, |client| client.output.end() - before.0);
             self.turn_work += 1 + self.engine.work() - before.1 + written / OUTPUT_BYTES_PER_WORK;
             output_bytes += written;
-            if self.turn_is_full() || output_bytes >= self.limits.turn_bytes_max as u64 {
+            let has_its_share =
+                self.turn_work - turn_work >= CLIENT_WORK_MAX || output_bytes >= self.limits.turn_bytes_max as u64;
+            if self.turn_is_full() || has_its_share {
                 break;
             }
         }
@@ -106,7 +114,7 @@ impl<L: Log> Broker<L> {
     }
 
     fn carry_out(&mut self, id: ClientId, command: Command) {
-        let pressure = if takes_memory(&command) { self.pressure() } else { Pressure::Low };
+        let pressure = if self.takes_memory(&command) { self.pressure() } else { Pressure::Low };
         if self.disk_refuses(&command) {
             return self.answer(id, &Reply::Refused(Refusal::DiskFull));
         }
@@ -158,14 +166,37 @@ impl<L: Log> Broker<L> {
             Command::Lease(_) | Command::LeaseJob { .. } if stopping || link == Link::Gone => Some(Reply::NoJob),
             Command::Lease(_) | Command::LeaseJob { .. } => None,
             Command::Group(_) if !command.enqueues() => None,
-            // Nobody is there to read a listing, and one who left may have asked for thousands.
-            Command::Look(_) if link == Link::Gone && takes_memory(command) => {
-                Some(Reply::Refused(Refusal::OutOfMemory))
-            }
+            // Nobody is there to read it, and one who left may have asked for thousands.
+            Command::Look(_) if link == Link::Gone => Some(Reply::Refused(Refusal::OutOfMemory)),
             _ if pressure == Pressure::Over => Some(Reply::Refused(Refusal::OutOfMemory)),
             _ if pressure == Pressure::Full && command.enqueues() => Some(Reply::Refused(Refusal::OutOfMemory)),
             Command::Run { .. } if !may_wait => Some(Reply::TimedOut),
             _ => None,
+        }
+    }
+
+    /// Whether carrying this out may take more memory than a little: by a job, a result, the names of queues, or an answer.
+    pub(crate) fn takes_memory(&self, command: &Command) -> bool {
+        match command {
+            Command::Complete { result, .. } | Command::Fail { result, .. } => !result.is_empty(),
+            Command::Look(look) => match look {
+                Look::Job(job) => self.engine.body_bytes(job) > LITTLE_BYTES,
+                Look::Jobs { .. } | Look::Queues { .. } => true,
+                Look::Queue(_) | Look::Server | Look::Sum => false,
+            },
+            Command::Enqueue(_) | Command::Run { .. } | Command::Group(_) | Command::Lease(_) => true,
+            // Who is to take from a queue must be able to say so.
+            Command::Attend { queue, .. } => !self.engine.has_queue(queue),
+            Command::Leave { .. }
+            | Command::LeaseJob { .. }
+            | Command::Release { .. }
+            | Command::Bury { .. }
+            | Command::Revive { .. }
+            | Command::ReviveJob { .. }
+            | Command::Extend { .. }
+            | Command::Pause { .. }
+            | Command::Remove { .. }
+            | Command::Await { .. } => false,
         }
     }
 
@@ -174,27 +205,6 @@ impl<L: Log> Broker<L> {
             return Pressure::Low;
         }
         pressure(self.memory_bytes(), self.limits.memory_bytes_max)
-    }
-}
-
-/// Whether carrying this out may take more memory than a little: by a job, a result, the names of queues, or a listing.
-fn takes_memory(command: &Command) -> bool {
-    match command {
-        Command::Complete { result, .. } | Command::Fail { result, .. } => !result.is_empty(),
-        Command::Look(look) => matches!(look, Look::Jobs { .. } | Look::Queues { .. }),
-        Command::Enqueue(_) | Command::Attend { .. } | Command::Run { .. } | Command::Group(_) | Command::Lease(_) => {
-            true
-        }
-        Command::Leave { .. } => false,
-        Command::LeaseJob { .. }
-        | Command::Release { .. }
-        | Command::Bury { .. }
-        | Command::Revive { .. }
-        | Command::ReviveJob { .. }
-        | Command::Extend { .. }
-        | Command::Pause { .. }
-        | Command::Remove { .. }
-        | Command::Await { .. } => false,
     }
 }
 

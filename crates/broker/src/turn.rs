@@ -117,7 +117,7 @@ impl<L: Log> Broker<L> {
         if full {
             self.dismiss(id, Farewell::TooManyClients);
         } else {
-            self.note(id, Client::feed);
+            self.note(id, |client| client.fed = true);
         }
     }
 

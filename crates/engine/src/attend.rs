@@ -85,8 +85,9 @@ impl Engine {
     }
 
     fn check_attend(&self, client: ClientId, queue: &QueueName, role: Role) -> Result<(), Refusal> {
-        let taken_from = self.store.attending.clients.get(&client).map_or(0, |attendance| attendance.takes_from.len());
-        if role == Role::Taker && taken_from >= self.limits.queues_named_max {
+        let taken_from = self.store.attending.clients.get(&client).map_or(&[][..], |attendance| &attendance.takes_from);
+        let is_taken_from = || self.store.queues.id(queue.as_bytes()).is_some_and(|id| taken_from.contains(&id));
+        if role.takes() && taken_from.len() >= self.limits.queues_named_max && !is_taken_from() {
             return Err(Refusal::TooManyNamed);
         }
         if self.store.queues.exists(queue) {
@@ -101,21 +102,16 @@ impl Engine {
     fn attend(&mut self, client: ClientId, queue: &QueueName, role: Role) {
         let queue = self.find_or_make_queue(queue);
         let attendance = self.store.attending.clients.entry(client).or_default();
-        let left = match role {
-            Role::Putter => {
-                self.store.queues.get_mut(queue).putters += 1;
-                attendance.puts_to.replace(queue)
+        if role.takes() && !attendance.takes_from.contains(&queue) {
+            self.store.queues.get_mut(queue).takers += 1;
+            attendance.takes_from.push(queue);
+            self.store.attending.taken_from += 1;
+        }
+        if role.puts() {
+            self.store.queues.get_mut(queue).putters += 1;
+            if let Some(left) = attendance.puts_to.replace(queue) {
+                self.stop_attending(left, Role::Putter);
             }
-            Role::Taker if attendance.takes_from.contains(&queue) => None,
-            Role::Taker => {
-                self.store.queues.get_mut(queue).takers += 1;
-                attendance.takes_from.push(queue);
-                self.store.attending.taken_from += 1;
-                None
-            }
-        };
-        if let Some(left) = left {
-            self.stop_attending(left, Role::Putter);
         }
     }
 
@@ -148,13 +144,9 @@ impl Engine {
     /// A queue has one fewer who attends it.
     fn stop_attending(&mut self, queue: QueueId, role: Role) {
         let attended = self.store.queues.get_mut(queue);
-        match role {
-            Role::Putter => attended.putters -= 1,
-            Role::Taker => {
-                attended.takers -= 1;
-                self.store.attending.taken_from -= 1;
-            }
-        }
+        attended.putters -= usize::from(role.puts());
+        attended.takers -= usize::from(role.takes());
+        self.store.attending.taken_from -= usize::from(role.takes());
         self.store.let_go(queue);
     }
 }

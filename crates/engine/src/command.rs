@@ -250,6 +250,22 @@ pub enum Role {
     Putter,
     /// It takes jobs from there, and from others.
     Taker,
+    /// Both.
+    Both,
+}
+
+impl Role {
+    /// Whether it puts jobs there.
+    #[must_use]
+    pub fn puts(self) -> bool {
+        matches!(self, Role::Putter | Role::Both)
+    }
+
+    /// Whether it takes jobs from there.
+    #[must_use]
+    pub fn takes(self) -> bool {
+        matches!(self, Role::Taker | Role::Both)
+    }
 }
 
 /// How a job is put back that is to be another than before.

@@ -314,6 +314,12 @@ impl Engine {
         self.store.queues.exists(name)
     }
 
+    /// How long the body of a job is; 0 if there is no such job.
+    #[must_use]
+    pub fn body_bytes(&self, job: &JobRef) -> usize {
+        self.find(job).map_or(0, |job| job.body.len())
+    }
+
     /// How much has been done since the start, in units of some tens of nanoseconds: so that one who asks for much
     /// can be made to wait for those who ask for little.
     #[must_use]

@@ -16,6 +16,9 @@ use crate::waiting::{Heed, LeaseWant, Want};
 /// How much of a body is looked through in one unit of work.
 const BODY_BYTES_PER_WORK: u64 = 64;
 
+/// Each queue beyond the first that a client names is looked up by its name, and costs so much.
+const WORK_PER_QUEUE: u64 = 4;
+
 impl Engine {
     pub(crate) fn handle_lease(
         &mut self,
@@ -24,6 +27,7 @@ impl Engine {
         request: &LeaseRequest,
         answers: &mut Answers<'_>,
     ) {
+        self.work += WORK_PER_QUEUE * request.queues.len().saturating_sub(1) as u64;
         if let Err(refusal) = self.check_lease(client, request) {
             return answers(client, Reply::Refused(refusal));
         }

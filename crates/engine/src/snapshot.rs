@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::command::{OwnTime, Role};
+use crate::command::OwnTime;
 use crate::engine::Engine;
 use crate::job::{Due, Job, Rank, State};
 use crate::names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
@@ -301,10 +301,8 @@ impl Engine {
         let mut attended: BTreeMap<QueueId, (usize, usize)> = BTreeMap::new();
         for (queue, role) in self.store.attending.iter() {
             let (putters, takers) = attended.entry(queue).or_default();
-            match role {
-                Role::Putter => *putters += 1,
-                Role::Taker => *takers += 1,
-            }
+            *putters += usize::from(role.puts());
+            *takers += usize::from(role.takes());
         }
         for queue in queues.all() {
             let id = queues.id(queue.name.as_bytes()).expect("a queue is found by its name");

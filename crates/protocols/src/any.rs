@@ -121,13 +121,6 @@ fn write_spoken(out: &mut Vec<u8>) {
 }
 
 impl Codec for Any {
-    fn is_opening(&self) -> bool {
-        match &self.state {
-            State::Speaking(codec) => codec.is_opening(),
-            State::Undecided { .. } | State::Chosen(_) => false,
-        }
-    }
-
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
         if let Some(next) = self.listen(input, out, context) {
             return next;
@@ -171,6 +164,13 @@ impl Codec for Any {
     fn unfinished_bytes(&self) -> usize {
         match &self.state {
             State::Speaking(codec) => codec.unfinished_bytes(),
+            State::Undecided { .. } | State::Chosen(_) => 0,
+        }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        match &self.state {
+            State::Speaking(codec) => codec.kept_bytes(),
             State::Undecided { .. } | State::Chosen(_) => 0,
         }
     }

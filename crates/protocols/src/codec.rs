@@ -78,13 +78,8 @@ impl Farewell {
 /// One connection's side of a protocol. It keeps what the next bytes or the next reply depend on:
 /// there is never more than one command without a reply.
 pub trait Codec: Send {
-    /// Whether connecting means something that the engine is still to be told: then [`Codec::decode`] says so, whether or
-    /// not the client has sent anything.
-    fn is_opening(&self) -> bool {
-        false
-    }
-
-    /// Takes one whole request off the front of `input`, or says that more bytes are needed.
+    /// Takes one whole request off the front of `input`, or says that more bytes are needed. It is called once before
+    /// anything has arrived: connecting itself may be a request.
     /// Whatever can be answered without the engine is written to `out`.
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next;
 
@@ -97,6 +92,11 @@ pub trait Codec: Send {
 
     /// Memory taken by a request that is not whole yet, beside what is still in the input.
     fn unfinished_bytes(&self) -> usize {
+        0
+    }
+
+    /// Memory taken by what is kept from one request to the next.
+    fn kept_bytes(&self) -> usize {
         0
     }
 

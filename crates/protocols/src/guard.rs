@@ -30,13 +30,9 @@ pub(crate) fn begins_tls(bytes: &[u8]) -> Begins {
 }
 
 impl<C: Codec> Codec for Guard<C> {
-    fn is_opening(&self) -> bool {
-        self.codec.is_opening()
-    }
-
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
-        // What connecting means is told before anything is read.
-        if !self.passed && !self.codec.is_opening() {
+        // Where nothing has arrived, nothing can be wrong with it; but connecting may mean something.
+        if !self.passed && (!input.is_empty() || input.ended()) {
             match (begins_tls(input.bytes()), http::begins(input.bytes())) {
                 (Begins::Yes, _) | (_, Begins::Yes) => return Next::Close,
                 (Begins::Maybe, _) | (_, Begins::Maybe) if !input.ended() => return Next::More,
@@ -56,6 +52,10 @@ impl<C: Codec> Codec for Guard<C> {
 
     fn unfinished_bytes(&self) -> usize {
         self.codec.unfinished_bytes()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.codec.kept_bytes()
     }
 
     fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {

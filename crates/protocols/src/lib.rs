@@ -3,7 +3,7 @@
 //! Absent here: the engine itself (only its vocabulary is used), sockets, clocks.
 
 mod any;
-mod beanstalkd;
+pub mod beanstalkd;
 mod codec;
 mod dates;
 mod goqueue;

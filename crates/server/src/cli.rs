@@ -12,7 +12,7 @@ use crate::config::{Layer, limits_help};
 
 /// One job queue for every client you already have.
 ///
-/// Jobyard speaks the wire protocols of five job-queue servers over one engine: point the clients you have at it,
+/// Jobyard speaks the wire protocols of six job-queue servers over one engine: point the clients you have at it,
 /// unchanged. A job that was put by one protocol can be taken by any other.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, max_term_width = 100)]

@@ -1,6 +1,6 @@
 //! Shares, order and back-pressure.
 
-use jobyard_engine::{ClientId, Limits};
+use jobyard_engine::{ClientId, Command, JobRef, Limits, Look, QueueName, Role};
 use jobyard_log::MemoryLog;
 
 use super::world::{LIVELY, PLAIN, World};
@@ -302,6 +302,19 @@ fn who_waits_for_a_queue_that_is_not_there_is_served_although_there_was_no_memor
 }
 
 #[test]
+fn attending_what_is_there_and_looking_at_a_short_body_take_no_memory() {
+    let mut world = World::new();
+    let alice = world.connect(PLAIN);
+    world.ask(alice, &format!("put q short\nput q {}\n", "long".repeat(1_000)));
+    let attend = |queue: &[u8]| Command::Attend { queue: QueueName::new(queue), role: Role::Taker, keeps_queue: false };
+    let look = |number| Command::Look(Look::Job(JobRef::Number(number)));
+    let cases = [(attend(b"q"), false), (attend(b"new"), true), (look(1), false), (look(2), true), (look(3), false)];
+    for (command, takes_memory) in cases {
+        assert_eq!(world.broker.takes_memory(&command), takes_memory, "{command:?}");
+    }
+}
+
+#[test]
 fn the_sums_over_all_clients_return_to_nothing() {
     let mut world = World::new();
     let clients: Vec<u64> = (0..3).map(|_| world.connect(LIVELY)).collect();
@@ -315,21 +328,44 @@ fn the_sums_over_all_clients_return_to_nothing() {
     assert_eq!(world.broker.clients.heartbeats.first(), None);
 }
 
-#[test]
-fn a_turn_does_so_much_whatever_was_done_before() {
-    const FILL: &str = "fill 64\n";
+/// Each takes a unit of work, and so does what it writes.
+const FILL: &str = "fill 64\n";
+
+/// A world in which nothing but work ends a turn, and so many clients that have sent so much work each.
+fn busy_world(clients: usize, fills: usize) -> (World, Vec<u64>) {
     let mut world = World::limited(|limits| {
         (limits.turn_commands_max, limits.turn_bytes_max, limits.output_bytes_max) = (usize::MAX, 8 << 20, 64 << 20);
     });
-    let alice = world.connect(PLAIN);
-    world.ask(alice, &"put q x\n".repeat(1_000));
-    world.send(alice, &FILL.repeat(160_000));
+    let clients: Vec<u64> = (0..clients).map(|_| world.connect(PLAIN)).collect();
+    world.ask(clients[0], &"put q x\n".repeat(1_000));
+    for &client in &clients {
+        world.send(client, &FILL.repeat(fills));
+    }
     world.turn();
-    let left = |world: &World| world.broker.unfinished_bytes(ClientId(alice)) / FILL.len();
-    // Each takes a unit, and so does what it writes.
+    (world, clients)
+}
+
+/// How much of what these have sent is left to be done.
+fn fills_left(world: &World, clients: &[u64]) -> usize {
+    let bytes = clients.iter().map(|&client| world.broker.unfinished_bytes(ClientId(client)));
+    bytes.sum::<usize>() / FILL.len()
+}
+
+#[test]
+fn a_turn_does_so_much_whatever_was_done_before() {
+    let (mut world, clients) = busy_world(16, 10_000);
     for expected in [110_000, 60_000, 10_000, 0] {
         world.turn();
-        assert_eq!(left(&world), expected);
+        assert_eq!(fills_left(&world, &clients), expected);
+    }
+}
+
+#[test]
+fn a_client_has_an_eighth_of_a_turn() {
+    let (mut world, clients) = busy_world(1, 15_000);
+    for expected in [8_750, 2_500, 0] {
+        world.turn();
+        assert_eq!(fills_left(&world, &clients), expected);
     }
 }
 

@@ -295,10 +295,11 @@ fn low_bits(value: u64) -> u32 {
 }
 
 /// The longest name of a tube.
-const NAME_BYTES_MAX: usize = 200;
+pub const NAME_BYTES_MAX: usize = 200;
 
 /// Whether a queue can be named here.
-pub(super) fn is_tube(name: &[u8]) -> bool {
+#[must_use]
+pub fn is_tube(name: &[u8]) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name[0] != b'-' && name.iter().all(is_in_names)
 }
 

@@ -17,9 +17,12 @@ use crate::table::Begins;
 
 pub(crate) use line::Counted;
 use line::{Fault, Parsed, Put, Request};
+pub use line::{NAME_BYTES_MAX, is_tube};
+pub use requests::{HOLD, new_job, urgency};
+pub use stats::VERSION;
 
 /// The queue that a client uses and watches before it names another.
-const DEFAULT_TUBE: &[u8] = b"default";
+pub const DEFAULT_TUBE: &[u8] = b"default";
 
 /// The longest line, its end not counted.
 const LINE_BYTES_MAX: usize = 222;
@@ -30,12 +33,14 @@ const END: &[u8] = b"\r\n";
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Beanstalkd {
-    /// What connecting means that the engine is still to be told.
-    opening: Option<Role>,
+    /// Whether the engine was told what connecting means.
+    opened: bool,
     /// Where jobs are put.
     used: QueueName,
     /// Where jobs are taken from: never none.
     watched: Vec<QueueName>,
+    /// What the names of these take.
+    watched_bytes: usize,
     /// What comes next.
     expected: Expected,
     /// What the engine was asked last.
@@ -81,8 +86,9 @@ impl Default for Beanstalkd {
     fn default() -> Self {
         let default = QueueName::new(DEFAULT_TUBE);
         Beanstalkd {
-            opening: Some(Role::Putter),
+            opened: false,
             used: default.clone(),
+            watched_bytes: requests::name_bytes(&default),
             watched: vec![default],
             expected: Expected::Line,
             asked: Asked::Quietly,
@@ -92,12 +98,10 @@ impl Default for Beanstalkd {
 
 impl Beanstalkd {
     /// Who connects uses and watches the default tube, which exists from then on.
-    fn open(&mut self, role: Role) -> Next {
-        self.opening = match role {
-            Role::Putter => Some(Role::Taker),
-            Role::Taker => None,
-        };
-        self.ask(Asked::Quietly, Command::Attend { queue: self.used.clone(), role, keeps_queue: true })
+    fn open(&mut self) -> Next {
+        self.opened = true;
+        let command = Command::Attend { queue: self.used.clone(), role: Role::Both, keeps_queue: true };
+        self.ask(Asked::Quietly, command)
     }
 
     fn ask(&mut self, asked: Asked, command: Command) -> Next {
@@ -181,13 +185,9 @@ fn answer(fault: Fault, out: &mut Vec<u8>) -> Next {
 }
 
 impl Codec for Beanstalkd {
-    fn is_opening(&self) -> bool {
-        self.opening.is_some()
-    }
-
     fn decode(&mut self, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
-        if let Some(role) = self.opening {
-            return self.open(role);
+        if !self.opened {
+            return self.open();
         }
         match self.expected {
             Expected::Line => self.read_line(input, out, context),
@@ -205,8 +205,8 @@ impl Codec for Beanstalkd {
             (Asked::Reserve | Asked::ReserveJob, Reply::Leased { job, .. }) => write::job(out, "RESERVED", job),
             (Asked::Reserve, Reply::NoJob) => write::line(out, "TIMED_OUT"),
             (Asked::Reserve, Reply::LeaseEnding) => write::line(out, "DEADLINE_SOON"),
-            // The server is about to stop, or cannot tell the client any more.
-            (Asked::ReserveJob, Reply::NoJob) => write::line(out, write::NOT_FOUND),
+            // The server is about to stop: the job is there, and can be asked for later.
+            (Asked::ReserveJob, Reply::NoJob) => write::line(out, write::OUT_OF_MEMORY),
             (Asked::Job, Reply::Job(job)) => write::found(job, out),
             (Asked::Jobs, Reply::Jobs(jobs)) => match jobs.first() {
                 Some(job) => write::found(job, out),
@@ -226,6 +226,10 @@ impl Codec for Beanstalkd {
             (Asked::Ignore(tube), Reply::Done) => self.ignored_now(&tube, out),
             (asked, reply) => unreachable!("{asked:?} is not answered so: {reply:?}"),
         }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.watched_bytes
     }
 
     fn last_words(&mut self, why: Farewell, out: &mut Vec<u8>) {

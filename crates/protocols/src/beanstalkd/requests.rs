@@ -13,7 +13,7 @@ use crate::codec::Next;
 const SAFETY_MARGIN_MS: u64 = 1_000;
 
 /// What a job is taken for: its time, and no longer than the connection lasts.
-const HOLD: Hold = Hold::ConnectionTimed(Parting::Release);
+pub const HOLD: Hold = Hold::ConnectionTimed(Parting::Release);
 
 impl Beanstalkd {
     /// Carries out a request that has no body.
@@ -57,8 +57,8 @@ impl Beanstalkd {
                 let command = Command::Pause { queue: tube, pause_ms: millis(pause_s) };
                 self.ask(Asked::Word("PAUSED"), command)
             }
-            Request::Use(tube) => self.attend(tube, Role::Putter),
-            Request::Watch(tube) => self.attend(tube, Role::Taker),
+            Request::Use(tube) => self.attend(Asked::Use(tube.clone()), tube, Role::Putter),
+            Request::Watch(tube) => self.attend(Asked::Watch(tube.clone()), tube, Role::Taker),
             Request::Ignore(tube) => self.ignore(tube, out),
             Request::ListTubeUsed => {
                 write::named(out, "USING", &self.used);
@@ -82,12 +82,8 @@ impl Beanstalkd {
         self.look(Asked::Jobs, look)
     }
 
-    fn attend(&mut self, tube: QueueName, role: Role) -> Next {
-        let keeps_queue = tube.as_bytes() == DEFAULT_TUBE;
-        let asked = match role {
-            Role::Putter => Asked::Use(tube.clone()),
-            Role::Taker => Asked::Watch(tube.clone()),
-        };
+    fn attend(&mut self, asked: Asked, tube: QueueName, role: Role) -> Next {
+        let keeps_queue = keeps_queue(&tube);
         self.ask(asked, Command::Attend { queue: tube, role, keeps_queue })
     }
 
@@ -108,6 +104,7 @@ impl Beanstalkd {
 
     pub(super) fn watched_now(&mut self, tube: QueueName, out: &mut Vec<u8>) {
         if !self.watched.contains(&tube) {
+            self.watched_bytes += name_bytes(&tube);
             self.watched.push(tube);
         }
         write::counted(out, "WATCHING", self.watched.len() as u64);
@@ -117,6 +114,7 @@ impl Beanstalkd {
     pub(super) fn ignored_now(&mut self, tube: &QueueName, out: &mut Vec<u8>) {
         let at = self.watched.iter().position(|watched| watched == tube);
         if let Some(at) = at.filter(|_| !crate::broken("protocols-ignored-is-watched")) {
+            self.watched_bytes -= name_bytes(tube);
             self.watched.swap_remove(at);
         }
         write::counted(out, "WATCHING", self.watched.len() as u64);
@@ -126,12 +124,31 @@ impl Beanstalkd {
 /// The job that a put is for.
 pub(super) fn enqueue(put: Put, queue: QueueName, body: Box<[u8]>) -> Command {
     Command::Enqueue(Box::new(NewJob {
-        urgency: urgency(put.priority),
-        own_time: OwnTime::Millis(millis(put.ttr_s.max(1))),
         start: if put.delay_s == 0 { Start::Now } else { Start::After(millis(put.delay_s)) },
-        keeps_queue: queue.as_bytes() == DEFAULT_TUBE,
-        ..NewJob::plain(queue, body)
+        ..new_job(queue, put.priority, millis(put.ttr_s.max(1)), body)
     }))
+}
+
+/// A job as a put makes it, if it is to be ready at once.
+#[must_use]
+pub fn new_job(queue: QueueName, priority: u32, ttr_ms: u64, body: Box<[u8]>) -> NewJob {
+    NewJob {
+        urgency: urgency(priority),
+        own_time: OwnTime::Millis(ttr_ms),
+        keeps_queue: keeps_queue(&queue),
+        ..NewJob::plain(queue, body)
+    }
+}
+
+/// Whether a tube stays when nobody has to do with it any more.
+fn keeps_queue(tube: &QueueName) -> bool {
+    tube.as_bytes() == DEFAULT_TUBE
+}
+
+/// What a name takes that is kept: itself, its place in a list of which half may be free, and what its memory costs.
+pub(super) fn name_bytes(tube: &QueueName) -> usize {
+    const ALLOCATED: usize = 32;
+    tube.as_bytes().len() + 2 * size_of::<QueueName>() + ALLOCATED
 }
 
 fn reserve(queues: Vec<QueueName>, wait: Wait) -> Command {
@@ -151,7 +168,8 @@ fn all_tubes() -> Look {
 }
 
 /// The lower the number, the more urgent.
-fn urgency(priority: u32) -> i128 {
+#[must_use]
+pub fn urgency(priority: u32) -> i128 {
     if crate::broken("protocols-priority-reversed") { i128::from(priority) } else { -i128::from(priority) }
 }
 

@@ -11,18 +11,17 @@ use crate::codec::{Context, Health};
 use crate::views::priority_from_urgency;
 
 /// The beanstalkd whose form this is. Clients read it as two numbers, so nothing else can stand here.
-const VERSION: &str = "1.13";
+pub const VERSION: &str = "1.13";
 
 /// `stats-job`
 pub(super) fn job(job: &JobView<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
-    if write::is_over(job) {
-        return write::line(out, NOT_FOUND);
-    }
     let state = match job.state {
         StateView::Ready => "ready",
         StateView::Leased => "reserved",
         StateView::Buried => "buried",
-        StateView::Delayed | StateView::Blocked | StateView::Done | StateView::Failed => "delayed",
+        // One that waits for others is none that beanstalkd has.
+        StateView::Delayed | StateView::Blocked => "delayed",
+        StateView::Done | StateView::Failed => return write::line(out, NOT_FOUND),
     };
     let ttr_ms = match job.own_time {
         OwnTime::Millis(ms) => ms,

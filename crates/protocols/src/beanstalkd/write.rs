@@ -28,12 +28,10 @@ pub(super) fn named(out: &mut Vec<u8>, word: &str, tube: &QueueName) {
 
 /// A job that was looked for. One that is finished is none here: only its result is kept.
 pub(super) fn found(job: &JobView<'_>, out: &mut Vec<u8>) {
-    if is_over(job) { line(out, NOT_FOUND) } else { self::job(out, "FOUND", job) }
-}
-
-/// Whether the job is finished.
-pub(super) fn is_over(job: &JobView<'_>) -> bool {
-    matches!(job.state, StateView::Done | StateView::Failed)
+    match job.state {
+        StateView::Done | StateView::Failed => line(out, NOT_FOUND),
+        _ => self::job(out, "FOUND", job),
+    }
 }
 
 /// A job, behind a word.
@@ -53,18 +51,15 @@ pub(super) fn refusal(refusal: Refusal) -> &'static str {
         | Refusal::TooManyNamed
         | Refusal::TooManyQueues
         | Refusal::QueueNameTooLong => OUT_OF_MEMORY,
-        Refusal::NoSuchJob
-        | Refusal::NotHeld
-        | Refusal::Finished
-        | Refusal::WrongState
-        | Refusal::NoSuchQueue
-        // These are refused to others only.
-        | Refusal::DuplicateUuid
+        Refusal::NoSuchJob | Refusal::NotHeld | Refusal::Finished | Refusal::WrongState | Refusal::NoSuchQueue => {
+            NOT_FOUND
+        }
+        Refusal::DuplicateUuid
         | Refusal::ReservedUuid
         | Refusal::LifetimeOver
         | Refusal::BodyUnfit
         | Refusal::NoSuchPrevious
         | Refusal::InvalidStep
-        | Refusal::TooManySteps => NOT_FOUND,
+        | Refusal::TooManySteps => unreachable!("beanstalkd asks for nothing that is refused so: {refusal:?}"),
     }
 }

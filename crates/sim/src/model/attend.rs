@@ -15,7 +15,8 @@ impl Model {
     ) {
         let taken_from = self.takers.iter().filter(|(taker, _)| *taker == client).count();
         let is_new = !self.queues.contains(queue);
-        if role == Role::Taker && taken_from >= self.limits.queues_named_max {
+        let takes_more = role.takes() && !self.takers.contains(&(client, queue.clone()));
+        if takes_more && taken_from >= self.limits.queues_named_max {
             return answers(client, Reply::Refused(Refusal::TooManyNamed));
         }
         if is_new && queue.as_bytes().len() > self.limits.queue_name_bytes_max {
@@ -29,9 +30,11 @@ impl Model {
             self.create_queue(queue);
         }
         self.attendants.insert(client);
-        match role {
-            Role::Putter => drop(self.putters.insert(client, queue.clone())),
-            Role::Taker => drop(self.takers.insert((client, queue.clone()))),
+        if role.puts() {
+            self.putters.insert(client, queue.clone());
+        }
+        if role.takes() {
+            self.takers.insert((client, queue.clone()));
         }
         answers(client, Reply::Done);
     }

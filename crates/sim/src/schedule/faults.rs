@@ -220,6 +220,8 @@ impl Schedule {
         self.ledger.dates_lost(self.world.turns());
         if crash != Crash::Kill {
             self.ledger.time_stood(self.world.elapsed_ms());
+            // What the next one writes down of it may be lost with it.
+            self.clock_untold = Some((self.world.elapsed_ms(), self.world.rests())).filter(|_| !self.faults.synced);
         }
         self.count("fault wall clock set back while no server runs", 1);
     }

@@ -204,13 +204,13 @@ fn ask() -> impl Strategy<Value = Ask> {
         3 => target().prop_map(Ask::ReviveJob),
         3 => buried().prop_map(Ask::ReviveJob),
         3 => prop_oneof![3 => held().boxed(), 1 => target().boxed()].prop_map(Ask::Extend),
-        6 => (queue(), prop_oneof![Just(Role::Putter), Just(Role::Taker)], prop_oneof![9 => Just(false), 1 => Just(true)])
+        14 => (queue(), prop_oneof![Just(Role::Putter), Just(Role::Taker), Just(Role::Both)], prop_oneof![9 => Just(false), 1 => Just(true)])
             .prop_map(|(queue, role, keeps_queue)| Ask::Attend { queue, role, keeps_queue }),
         3 => queue().prop_map(Ask::Leave),
         3 => (0..QUEUES.len(), wait_ms()).prop_map(|(queue, pause_ms)| Ask::Pause { queue, pause_ms }),
         4 => (target(), prop_oneof![3 => Just(By::Anyone).boxed(), 1 => by().boxed()])
             .prop_map(|(target, by)| Ask::Remove { target, by }),
-        6 => (prop_oneof![target().boxed(), buried().boxed()], hold()).prop_map(|(target, hold)| Ask::LeaseJob { target, hold }),
+        14 => (prop_oneof![target().boxed(), buried().boxed()], hold()).prop_map(|(target, hold)| Ask::LeaseJob { target, hold }),
         6 => (target(), wait_ms()).prop_map(|(target, wait_ms)| Ask::Await { target, wait_ms }),
         8 => vec(group_step(), 0..=5).prop_map(Ask::Group),
         5 => vec(held().prop_map(GroupStep::Complete), 1..=2).prop_map(Ask::Group),
