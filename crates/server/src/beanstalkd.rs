@@ -13,19 +13,20 @@ mod user;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Write, stderr};
-use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use jobyard_protocols::beanstalkd::VERSION;
 
 use crate::address::{Address, Place};
-use crate::bind::Bound;
+use crate::bind::{Bound, is_public};
 use crate::clock::{RealTime, Time};
 use crate::config::{self, Config, Layer, Storage};
 use crate::disk::{OsDirectory, OsDisk};
 use crate::failure::Failure;
+use crate::log_tools::salvage::with_advice;
 use crate::logging::{self, LogLevel};
 use crate::serve::{self, say};
 use crate::units::Bytes;
@@ -35,8 +36,6 @@ pub use plan::is_unfinished;
 
 /// The name.
 const NAME: &str = "beanstalkd";
-/// The version whose options these are.
-const VERSION: &str = "1.13";
 /// A body may take half of the largest segment.
 const KEPT_BYTES_MAX: usize = 512 << 20;
 
@@ -187,11 +186,11 @@ fn settings(options: Options, place: Place) -> Result<Config> {
 
 /// Says who can use the server, if that is not only this machine.
 fn warn_of_strangers(bound: &[Bound]) {
-    let is_public = |place: &Place| match place {
-        Place::Tcp { host, .. } => host.parse::<IpAddr>().is_ok_and(|ip| !ip.to_canonical().is_loopback()),
+    let has_strangers = |place: &Place| match place {
+        Place::Tcp { host, .. } => host.parse().is_ok_and(is_public),
         Place::Unix(_) => false,
     };
-    if let Some(bound) = bound.iter().find(|bound| is_public(&bound.address.place)) {
+    if let Some(bound) = bound.iter().find(|bound| has_strangers(&bound.address.place)) {
         tracing::warn!(
             "anyone who can reach {} can read and remove every job: with -l 127.0.0.1 only this machine can",
             bound.address
@@ -201,13 +200,17 @@ fn warn_of_strangers(bound: &[Bound]) {
 
 /// Takes over what beanstalkd left in its directory.
 fn import_from(directory: &Path, config: &Config) -> Result<(), Exit> {
-    let is_there = || anyhow!("the directory {} does not exist", directory.display());
-    directory.is_dir().then_some(()).ok_or_else(is_there).map_err(Exit::cannot_lock)?;
+    if !directory.is_dir() {
+        return Err(Exit::cannot_lock(anyhow!("the directory {} does not exist", directory.display())));
+    }
     let disk = OsDisk::open(directory).map_err(Exit::cannot_lock)?;
     let imported = OsDirectory::open(directory).and_then(|mut source| {
         let job_bytes_max = config.limits.body_bytes_max;
         import::import(&mut source, disk, &serve::log_options(config), job_bytes_max, RealTime::new().now())
     });
+    // What salvages a log does not start while an import is under way.
+    let imported =
+        if is_unfinished(directory) { imported } else { imported.map_err(|error| with_advice(error, directory)) };
     let said = imported.with_context(|| format!("cannot import the binlog in {}", directory.display()));
     for line in said.map_err(Exit::other)? {
         say(&format!("{line}\n"));

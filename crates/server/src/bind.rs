@@ -1,7 +1,7 @@
 //! From an address to listening sockets, or to a message that says what to do.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -51,9 +51,14 @@ pub fn bind(address: &Address, insecure_public: bool) -> Result<Vec<Bound>, Fail
     }
 }
 
+/// Whether other machines can reach this address.
+pub fn is_public(ip: IpAddr) -> bool {
+    !ip.to_canonical().is_loopback()
+}
+
 fn bind_tcp(address: &Address, host: &str, port: u16, insecure_public: bool) -> Result<Vec<Bound>, Failure> {
     let mut places = resolve(host, port).with_context(|| format!("cannot listen on {address}"))?;
-    if !insecure_public && let Some(public) = places.iter().find(|place| !place.ip().to_canonical().is_loopback()) {
+    if !insecure_public && let Some(public) = places.iter().find(|place| is_public(place.ip())) {
         return Err(Failure::Usage(anyhow!(
             "{address} can be reached from other machines ({}), and there is neither TLS nor authentication yet. \
              Listen on 127.0.0.1 or [::1], or say --insecure-public if the network keeps strangers out",

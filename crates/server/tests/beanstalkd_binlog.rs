@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::beanstalkd::{Original, account, ask, link_in, ours, put, reserve_job, serve};
+use support::beanstalkd::{Original, account, ask, asked_for_text, link_in, ours, put, reserve_job, serve};
 use support::{Directory, Server, jobyard, run, text};
 
 const TUBES: [&str; 3] = ["default", "other", "bulk"];
@@ -112,9 +112,9 @@ fn what_is_there_already_stays_and_ids_that_were_given_are_not_given_again() {
     let last = write_binlog(&data);
     let server = serve(&link, &data);
     let mut client = server.connect();
-    let (_, body) = support::beanstalkd::asked_for_text(&mut client, "peek 1");
+    let (_, body) = asked_for_text(&mut client, "peek 1");
     assert_eq!(body, "our own");
-    assert_eq!(support::beanstalkd::asked_for_text(&mut client, "peek 2").1, "ready");
+    assert_eq!(asked_for_text(&mut client, "peek 2").1, "ready");
     // Of those that there were, 20 had been deleted.
     assert_eq!(put(&mut client, "0 0 60", "the next one"), last - 20 + 2);
     server.stop();
@@ -202,4 +202,87 @@ fn an_import_that_is_killed_at_any_call_is_finished_by_the_next_start() {
         }
     }
     assert!(kills > 20 && unfinished > 8, "{kills} kills, {unfinished} of them in an import");
+}
+
+/// The bodies of all jobs up to this id, in order.
+fn bodies(server: &Server, up_to: u64) -> Vec<String> {
+    let mut client = server.connect();
+    let found = (1..=up_to).filter_map(|id| match asked_for_text(&mut client, &format!("peek {id}")) {
+        (head, _) if head == "NOT_FOUND" => None,
+        (_, body) => Some(body),
+    });
+    let mut bodies: Vec<_> = found.collect();
+    bodies.sort();
+    bodies
+}
+
+#[test]
+fn an_import_after_which_beanstalkd_went_on_is_taken_back() {
+    let directory = Directory::new();
+    let (link, origin) = (link_in(&directory), directory.join("origin"));
+    let last = write_binlog(&origin);
+    let server = serve(&link, &copy(&origin, &directory.join("whole")));
+    let imported = bodies(&server, last);
+    server.stop();
+    let mut expected = imported.clone();
+    expected.push("put meanwhile".to_owned());
+    expected.sort();
+    let (mut went_on, mut refused) = (0, 0);
+    for nth in 1..=30 {
+        let data = copy(&origin, &directory.join(&nth.to_string()));
+        if let Ok(server) = Server::attempt(&mut killed_at(&link, &directory, &data, "rename", nth)) {
+            server.kill();
+            break;
+        }
+        if !data.join("binlog.import").exists() {
+            continue;
+        }
+        let server = Original::start(&data, &["-s", "4096", "-f0"]);
+        put(&mut server.connect(), "0 0 60", "put meanwhile");
+        server.kill();
+        let (server, expected) = match Server::attempt(&mut ours(&link, &["-l", "127.0.0.1", "-p0", "-b", text(&data)]))
+        {
+            Ok(server) => {
+                went_on += 1;
+                (server, &expected)
+            }
+            // It had not found all that was imported, and removed what it had no use for.
+            Err(ended) => {
+                refused += 1;
+                assert!(ended.stderr.contains("without binlog.1.imported, and has removed"), "{}", ended.stderr);
+                names(&data, "").iter().for_each(|name| fs::remove_file(data.join(name)).unwrap());
+                (serve(&link, &data), &imported)
+            }
+        };
+        assert_eq!(bodies(&server, 4 * last), *expected, "killed at the {nth}th rename");
+        assert!(names(&data, "").is_empty() && !data.join("binlog.import").exists());
+        server.stop();
+    }
+    assert!(went_on > 3, "{went_on}, and {refused} that were refused");
+}
+
+#[test]
+fn a_log_that_is_damaged_refuses_the_import_and_it_is_said_what_can_be_salvaged() {
+    let directory = Directory::new();
+    let (link, data) = (link_in(&directory), directory.join("data"));
+    fs::create_dir_all(&data).unwrap();
+    let server = serve(&link, &data);
+    for body in ["one", "two", "three"] {
+        put(&mut server.connect(), "0 0 60", &body.repeat(100));
+    }
+    server.stop();
+    write_binlog(&data);
+    let entries = fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path());
+    let segment = entries.filter(|path| path.extension().is_some_and(|is| is == "log")).min().unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let body = bytes.windows(6).position(|window| window == b"twotwo").unwrap();
+    bytes[body] = b'T';
+    fs::write(&segment, bytes).unwrap();
+    let before = names(&data, "");
+    let refused = run(&mut ours(&link, &["-l", "127.0.0.1", "-p", "0", "-b", text(&data)]));
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    let advice = format!("'jobyard serve --salvage --data {}'", text(&data));
+    assert!(refused.stderr.contains(&advice) && refused.stderr.contains("2 jobs"), "{}", refused.stderr);
+    assert_eq!(names(&data, ""), before);
+    assert!(!data.join("binlog.import").exists());
 }

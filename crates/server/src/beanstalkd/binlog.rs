@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind};
 use anyhow::{Context, Result, bail};
 use jobyard_log::{ReadDisk, ReadFile};
 
-use record::{Broken, Change, Format, Record, next};
+use record::{Broken, Change, Format, Record, may_be_torn, next};
 
 /// What all files of a binlog say together.
 #[derive(Debug, Default)]
@@ -24,6 +24,19 @@ pub struct Binlog {
     pub last_id: u64,
     /// What is worth telling, in words: where a crash has cut a record off.
     pub notices: Vec<String>,
+    /// What the last record seems to have deleted.
+    doubtful: Option<Doubtful>,
+}
+
+/// A job of which nobody can tell whether it was deleted, or something else befell it: the power may have gone before the
+/// rest of that was on the disk.
+#[derive(Debug)]
+struct Doubtful {
+    id: u64,
+    job: Job,
+    /// Where the record is.
+    name: String,
+    offset: u64,
 }
 
 /// What is known of a file, to know it again.
@@ -79,10 +92,10 @@ enum End {
     Short(u64),
 }
 
-/// The number of a file of a binlog.
-pub fn number_of(name: &str) -> Option<u32> {
+/// The number of a file of a binlog. beanstalkd writes it without zeros in front, and opens no other.
+fn number_of(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("binlog.")?;
-    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+    digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
 }
 
 /// The names of a binlog's files, in order.
@@ -100,13 +113,18 @@ pub fn read<D: ReadDisk>(disk: &mut D) -> Result<Binlog> {
     let mut before: Option<u32> = None;
     for name in names(disk)? {
         let number = number_of(&name).context("it was one a moment ago")?;
-        if let Some(missing) = before.map(|before| before + 1).filter(|&next| next != number) {
+        if let Some(missing) = before.and_then(|before| before.checked_add(1)).filter(|&next| next != number) {
             bail!("binlog.{missing} is missing between those before it and {name}");
         }
         before = Some(number);
-        let bytes = content(disk, &name).with_context(|| format!("cannot read {name}"))?;
-        if let Some((name, offset)) = cut.take_if(|_| bytes.iter().skip(4).any(|&byte| byte != 0)) {
+        let bytes = content(disk, &name)?;
+        let has_records = bytes.iter().skip(4).any(|&byte| byte != 0);
+        if let Some((name, offset)) = cut.take_if(|_| has_records) {
             bail!("{name} ends in the middle of a record, at byte {offset}, and there are more behind it");
+        }
+        if has_records {
+            // beanstalkd went on, and took it for deleted.
+            binlog.doubtful = None;
         }
         match binlog.take(&name, &bytes)? {
             End::Whole => {}
@@ -116,21 +134,32 @@ pub fn read<D: ReadDisk>(disk: &mut D) -> Result<Binlog> {
                 cut = Some((name.clone(), offset));
             }
         }
-        binlog.files.push(Facts { bytes: bytes.len() as u64, sum: sum(&bytes), name });
+        binlog.files.push(Facts::of(name, &bytes));
     }
+    binlog.settle();
     Ok(binlog)
+}
+
+/// What is known of one file.
+pub fn facts<D: ReadDisk>(disk: &mut D, name: &str) -> Result<Facts> {
+    Ok(Facts::of(name.to_owned(), &content(disk, name)?))
 }
 
 fn unfinished(name: &str, offset: u64) -> String {
     format!("{name} ends at byte {offset} in a record that was never finished: a crash cut it off")
 }
 
-fn content<D: ReadDisk>(disk: &mut D, name: &str) -> io::Result<Vec<u8>> {
-    let file = disk.open_to_read(name)?;
-    let len = usize::try_from(file.bytes()?).map_err(|_| ErrorKind::FileTooLarge)?;
-    let mut bytes = vec![0; len];
+fn content<D: ReadDisk>(disk: &mut D, name: &str) -> Result<Vec<u8>> {
+    let content = disk.open_to_read(name).and_then(|file| all_of(&file, u64::MAX));
+    content.with_context(|| format!("cannot read {name}"))
+}
+
+/// All that a file holds, if that is not more than this.
+pub fn all_of(file: &impl ReadFile, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let len = Some(file.bytes()?).filter(|&len| len <= bytes_max).and_then(|len| usize::try_from(len).ok());
+    let mut bytes = vec![0; len.ok_or(ErrorKind::FileTooLarge)?];
     let mut read = 0;
-    while read < len {
+    while read < bytes.len() {
         match file.read_at(read as u64, &mut bytes[read..])? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             count => read += count,
@@ -142,6 +171,12 @@ fn content<D: ReadDisk>(disk: &mut D, name: &str) -> io::Result<Vec<u8>> {
 /// FNV-1a: nobody means to deceive it.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+impl Facts {
+    fn of(name: String, bytes: &[u8]) -> Facts {
+        Facts { name, bytes: bytes.len() as u64, sum: sum(bytes) }
+    }
 }
 
 impl Binlog {
@@ -163,6 +198,10 @@ impl Binlog {
                 Ok(None) => return Ok(End::Whole),
                 Ok(Some((record, len))) => {
                     let id = record.id;
+                    if record.change == Change::Deleted && may_be_torn(bytes, at, format) {
+                        let doubtful = |job| Doubtful { id, job, name: name.to_owned(), offset };
+                        self.doubtful = self.jobs.get(&id).cloned().map(doubtful);
+                    }
                     if let Err(why) = self.apply(record) {
                         bail!("{name} is damaged at byte {offset}: job {id} {why}");
                     }
@@ -175,12 +214,27 @@ impl Binlog {
         }
     }
 
+    /// All was read: what is in doubt is kept, for a job that comes twice is better than one that is lost.
+    fn settle(&mut self) {
+        let Some(Doubtful { id, job, name, offset }) = self.doubtful.take() else { return };
+        self.notices.push(format!(
+            "{name} may end at byte {offset} in a record that was never finished: job {id} is kept as it was before, and it \
+             may have been deleted"
+        ));
+        self.jobs.insert(id, job);
+    }
+
     fn apply(&mut self, record: Record) -> Result<(), &'static str> {
         let Record { id, change } = record;
         self.last_id = self.last_id.max(id);
         match change {
             Change::Put(job) => {
-                self.jobs.insert(id, job);
+                // Written once more it is the same job. Another one with its id is of a beanstalkd that had not seen this one.
+                let created_wall_ms = job.created_wall_ms;
+                let before = self.jobs.insert(id, job);
+                if before.is_some_and(|before| before.created_wall_ms != created_wall_ms) {
+                    return Err("is another than before");
+                }
             }
             Change::Deleted => {
                 self.jobs.remove(&id);

@@ -1,19 +1,17 @@
 //! What beanstalkd left in a directory comes into the log, once. The plan is durable first, then the jobs are, then the plan
-//! says so, then the files are renamed, then the plan goes. Whoever starts finds one of these moments and goes on from there: a
-//! job that has its number in the log is not put again.
+//! says so, then the files are renamed, then the plan goes. Whoever starts finds one of these moments and goes on from there,
+//! or takes all of it back if beanstalkd has gone on meanwhile.
 
 #[cfg(test)]
 mod tests;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use jobyard_broker::Clock;
-use jobyard_engine::{
-    Again, By, ClientId, Command, Engine, History, Hold, JobRef, Limits, NewJob, Now, OwnTime, Parting, QueueName,
-    Reply,
-};
-use jobyard_log::{Batch, Completion, Disk, FileLog, Log, Moment, Options, Position, ReadDisk, Replayed, SyncMode};
+use jobyard_broker::{Clock, OpenError, Replay};
+use jobyard_engine::{Again, By, ClientId, Command, Engine, JobRef, Limits, NewJob, Now, QueueName, Reply};
+use jobyard_log::{Batch, Completion, Disk, FileLog, Log, Moment, Options, Position, ReadDisk, SyncMode};
+use jobyard_protocols::beanstalkd::{DEFAULT_TUBE, HOLD, new_job, urgency};
 
-use super::binlog::{self, Binlog, Job, Stands};
+use super::binlog::{self, Binlog, Facts, Job, Stands};
 use super::plan::Plan;
 use crate::serve::random_seed;
 
@@ -25,7 +23,8 @@ const PORTION_BYTES: usize = 1 << 20;
 const KEPT_MAX: u64 = 1 << 60;
 /// Who puts the jobs.
 const IMPORTER: ClientId = ClientId(0);
-const DEFAULT_TUBE: &[u8] = b"default";
+/// What a file is called that was imported, behind its name; perhaps with a number behind that.
+const IMPORTED: &str = ".imported";
 
 /// Imports what there is, from a directory into the log in the same directory. Says what was done, if anything was.
 /// `source` is the directory as it is read: files of beanstalkd may not be written to.
@@ -36,30 +35,33 @@ pub fn import<S: ReadDisk, D: Disk>(
     job_bytes_max: usize,
     clock: Clock,
 ) -> Result<Vec<String>> {
-    let plan = Plan::read(source)?;
-    let names = binlog::names(source)?;
+    let mut plan = Plan::read(source)?;
+    let mut names = binlog::names(source)?;
     if plan.is_some() {
         // It may have been seen before it was durable, and all that is done now rests on it.
         disk.sync_directory().context("cannot sync the directory")?;
     }
-    match plan {
-        None if names.is_empty() => return Ok(Vec::new()),
-        Some(plan) if plan.done => {
-            let is_known = |name: &String| plan.files.iter().any(|file| file.name == *name);
-            if let Some(name) = names.iter().find(|name| !is_known(name)) {
-                bail!(
-                    "{name} was written after the others were imported, and before they were renamed. Move it away, start \
-                     once without it, and then bring it back"
-                );
+    if let Some(done) = plan.take_if(|plan| plan.done) {
+        match left_of(source, &done, &names)? {
+            Left::Same => {
+                let kept = rename(&mut disk, &names)?;
+                Plan::remove(&mut disk)?;
+                return Ok(vec![format!("finished an import that was interrupted{kept}")]);
             }
-            let kept = rename(&mut disk, &names)?;
-            Plan::remove(&mut disk)?;
-            return Ok(vec![format!("finished an import that was interrupted{kept}")]);
+            Left::Another => Plan::remove(&mut disk)?,
+            Left::WentOn(renamed) => {
+                give_back(&mut disk, &renamed)?;
+                names = binlog::names(source)?;
+                plan = Some(Plan { files: Vec::new(), ..done });
+            }
         }
-        Some(_) if names.is_empty() => {
-            bail!("an import was begun, and what it was to import is gone: bring the files binlog.* back")
-        }
-        _ => {}
+    }
+    if names.is_empty() {
+        ensure!(
+            plan.is_none(),
+            "an import was begun, and what it was to import is gone: bring the files binlog.* back"
+        );
+        return Ok(Vec::new());
     }
     let binlog = binlog::read(source)?;
     check_sizes(&binlog, job_bytes_max)?;
@@ -70,7 +72,9 @@ pub fn import<S: ReadDisk, D: Disk>(
     let (first, begun) = match plan {
         Some(plan) if plan.files == files => (plan.first, true),
         Some(plan) => {
-            // beanstalkd went on after an import was interrupted. What had come with that one goes, for it comes anew.
+            // beanstalkd went on after an import was interrupted. What had come with that one goes, for it comes anew. If this
+            // is interrupted too, no files may be taken for those that had come.
+            Plan { done: false, files: Vec::new(), ..plan }.write(importer.log.disk_mut())?;
             importer.undo(plan.first)?;
             (importer.engine.next_number(), false)
         }
@@ -99,20 +103,81 @@ fn check_sizes(binlog: &Binlog, job_bytes_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// Gives the files names that no binlog has. Says which.
+/// What became of the files of an import that only had to rename them.
+enum Left {
+    /// They are as they were, but for their names.
+    Same,
+    /// All of them have their new names. What is there now is another binlog.
+    Another,
+    /// beanstalkd went on with those that it found. These have new names; behind that, the old ones.
+    WentOn(Vec<(String, String)>),
+}
+
+fn left_of<S: ReadDisk>(source: &mut S, plan: &Plan, names: &[String]) -> Result<Left> {
+    let (mut in_place, mut others) = (Vec::new(), Vec::new());
+    for name in names {
+        let is_known = plan.files.contains(&binlog::facts(source, name)?);
+        if is_known { in_place.push(name) } else { others.push(name) }
+    }
+    if others.is_empty() {
+        return Ok(Left::Same);
+    }
+    let there = source.names().context("cannot list the directory")?;
+    let mut renamed = Vec::new();
+    for file in plan.files.iter().filter(|file| !in_place.contains(&&file.name)) {
+        let begins = format!("{}{IMPORTED}", file.name);
+        for new in there.iter().filter(|new| new.starts_with(&begins)) {
+            if (Facts { name: file.name.clone(), ..binlog::facts(source, new)? }) == *file {
+                renamed.push((new.clone(), file.name.clone()));
+                break;
+            }
+        }
+    }
+    if renamed.len() == plan.files.len() {
+        return Ok(Left::Another);
+    }
+    // They are renamed in their order, and beanstalkd counts on from the last that it finds: it gives no name twice.
+    if let Some(name) = others.into_iter().find(|name| plan.files.iter().any(|file| file.name == **name)) {
+        bail!("{name} is not the file that was imported before this was interrupted: bring that one back");
+    }
+    let is_gone = |file: &&Facts| !in_place.contains(&&file.name) && renamed.iter().all(|(_, old)| *old != file.name);
+    if let (Some((new, _)), Some(gone)) = (renamed.first(), plan.files.iter().find(is_gone)) {
+        bail!(
+            "beanstalkd ran after this was interrupted, without {new}, and has removed {}: what is to be done with the jobs of \
+             both cannot be told. Move the files binlog.* that have only a number to another directory: all that was imported \
+             is here without them",
+            gone.name
+        );
+    }
+    Ok(Left::WentOn(renamed))
+}
+
+/// Gives files that were renamed their names back, the last one first.
+fn give_back<D: Disk>(disk: &mut D, renamed: &[(String, String)]) -> Result<()> {
+    for (new, old) in renamed.iter().rev() {
+        rename_one(disk, new, old)?;
+    }
+    Ok(())
+}
+
+fn rename_one<D: Disk>(disk: &mut D, from: &str, to: &str) -> Result<()> {
+    let renamed = disk.rename(from, to).and_then(|()| disk.sync_directory());
+    renamed.with_context(|| format!("cannot rename {from} to {to}"))
+}
+
+/// Gives the files names that no binlog has, the first one first. Says which.
 fn rename<D: Disk>(disk: &mut D, names: &[String]) -> Result<String> {
     let mut there = disk.list().context("cannot list the directory")?;
     let mut given = Vec::new();
     for name in names {
-        let first = format!("{name}.imported");
-        let others = (2..).map(|nth| format!("{name}.imported.{nth}"));
+        let first = format!("{name}{IMPORTED}");
+        let others = (2..).map(|nth| format!("{name}{IMPORTED}.{nth}"));
         let new =
             std::iter::once(first).chain(others).find(|new| !there.contains(new)).context("there is always one")?;
-        disk.rename(name, &new).with_context(|| format!("cannot rename {name} to {new}"))?;
+        rename_one(disk, name, &new)?;
         there.push(new.clone());
         given.push(new);
     }
-    disk.sync_directory().context("cannot sync the directory")?;
     Ok(match &given[..] {
         [] => String::new(),
         [one] => format!("; the file is kept as {one}"),
@@ -134,32 +199,20 @@ struct Importer<D: Disk> {
 
 impl<D: Disk> Importer<D> {
     fn open(mut log: FileLog<D>, clock: Clock) -> Result<Self> {
-        let claim = log.claim(0).context("cannot use the log")?;
-        let history = if claim.first > 1 { History::Rest } else { History::Whole };
+        let claim = log.claim(0).map_err(OpenError::Log).context("cannot use the log")?;
         // What the server allows counts for those who come; these are there.
         let limits = Limits { queues_max: usize::MAX, ..Limits::default() };
         let mut engine = Engine::new(limits, claim.epoch, random_seed());
-        let (mut last, mut next, mut senseless) = (None, Some(claim.first), None);
-        while let Some(from) = next {
-            next = log.replay(from, PORTION_BYTES, &mut |replayed| {
-                let Replayed { position, begins_segment, batch } = replayed;
-                if begins_segment {
-                    engine.begin_stretch();
-                }
-                last = Some(batch.at);
-                if senseless.is_none() && engine.replay(batch.payload, history).is_err() {
-                    senseless = Some(position);
-                }
-            })?;
-        }
-        if let Some(position) = senseless {
-            bail!("the records of batch {position} of the log make no sense");
-        }
+        let mut replay = Replay::new(&claim);
+        while !replay
+            .portion(&mut log, &mut engine, PORTION_BYTES, &mut |_, engine| engine.begin_stretch())
+            .context("cannot use the log")?
+        {}
         if engine.stretches() == 0 {
             engine.begin_stretch();
         }
         let Clock { monotonic_ms: boot_ms, boot, wall_ms } = clock;
-        let at = last.unwrap_or(Moment { engine_ms: 0, wall_ms, boot_ms, boot });
+        let at = replay.last().unwrap_or(Moment { engine_ms: 0, wall_ms, boot_ms, boot });
         let mut importer = Importer { log, epoch: claim.epoch, position: claim.tail, engine, at };
         while !importer.engine.recover(importer.now()) {}
         importer.append()?;
@@ -208,14 +261,9 @@ impl<D: Disk> Importer<D> {
     }
 
     fn put(&mut self, number: u64, job: Job) -> Result<()> {
-        let (urgency, now) = (-i128::from(job.priority), self.now());
+        let (urgency, now) = (urgency(job.priority), self.now());
         self.engine.skip_numbers(number - self.engine.next_number());
-        let put = NewJob {
-            urgency,
-            own_time: OwnTime::Millis(job.ttr_ms),
-            keeps_queue: *job.tube == *DEFAULT_TUBE,
-            ..NewJob::plain(QueueName::new(&job.tube), job.body)
-        };
+        let put = new_job(QueueName::new(&job.tube), job.priority, job.ttr_ms, job.body);
         self.ask(Now { wall_ms: job.created_wall_ms, ..now }, Command::Enqueue(Box::new(put)))?;
         let job_ref = JobRef::Number(number);
         let then = match job.stands {
@@ -229,7 +277,7 @@ impl<D: Disk> Importer<D> {
                 Command::Release { job: job_ref.clone(), again: Some(Again { urgency, delay_ms }) }
             }
         };
-        self.ask(now, Command::LeaseJob { job: job_ref, hold: Hold::ConnectionTimed(Parting::Release) })?;
+        self.ask(now, Command::LeaseJob { job: job_ref, hold: HOLD })?;
         self.ask(now, then)
     }
 

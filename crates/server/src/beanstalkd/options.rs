@@ -75,6 +75,9 @@ Options:
  -h        print this
 ";
 
+/// The flags that have a value.
+const WITH_VALUE: &[u8] = b"plubzsf";
+
 /// Reads a command line, from left to right: the first word that ends the process is all that counts. What is worth a
 /// warning on the way goes to `warn`.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>, warn: &mut dyn FnMut(String)) -> Asked {
@@ -89,7 +92,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, warn: &mut dyn FnMut
         while at < bytes.len() {
             let flag = bytes[at];
             // What follows a flag in its word is its value; else the next word is.
-            let value = if !b"plzsfub".contains(&flag) {
+            let takes_value = WITH_VALUE.contains(&flag);
+            let value = if !takes_value {
                 OsString::new()
             } else if at + 1 < bytes.len() {
                 OsString::from_vec(bytes[at + 1..].to_vec())
@@ -99,8 +103,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, warn: &mut dyn FnMut
                 return Asked::Senseless(format!("flag requires an argument: -{}", char::from(flag)));
             };
             match options.take(flag, value, warn) {
-                Taken::Flag => at += 1,
-                Taken::Value => break,
+                Taken::Known if takes_value => break,
+                Taken::Known => at += 1,
                 Taken::Ends(asked) => return asked,
                 Taken::Unknown => {
                     let rest = OsStr::from_bytes(&bytes[at - 1..]);
@@ -114,9 +118,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, warn: &mut dyn FnMut
 
 /// What became of a flag.
 enum Taken {
-    Flag,
-    /// It took its value, too.
-    Value,
+    /// What it asks for is done.
+    Known,
     /// Nothing after it counts.
     Ends(Asked),
     Unknown,
@@ -142,7 +145,7 @@ impl Options {
             b'v' => return Taken::Ends(Asked::Version),
             _ => return Taken::Unknown,
         }
-        if b"plubzsf".contains(&flag) { Taken::Value } else { Taken::Flag }
+        Taken::Known
     }
 
     fn take_size(&mut self, flag: u8, size: u64, warn: &mut dyn FnMut(String)) {

@@ -6,9 +6,9 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use jobyard_log::{Disk, DiskFile, ReadDisk, ReadFile};
+use jobyard_log::{Disk, DiskFile, ReadDisk};
 
-use super::binlog::Facts;
+use super::binlog::{Facts, all_of};
 
 /// The file's name, which no binlog has.
 const PLAN: &str = "binlog.import";
@@ -41,8 +41,8 @@ impl Plan {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("cannot open {PLAN}")),
         };
-        let text = text_of(&file).with_context(|| format!("cannot read {PLAN}"))?;
-        let Some(plan) = Plan::parse(&text) else {
+        let bytes = all_of(&file, BYTES_MAX).with_context(|| format!("cannot read {PLAN}"))?;
+        let Some(plan) = str::from_utf8(&bytes).ok().and_then(Plan::parse) else {
             bail!("{PLAN}, which tells how far an import has come, makes no sense");
         };
         Ok(Some(plan))
@@ -97,22 +97,6 @@ impl Plan {
         });
         Some(Plan { first, done, files: files.collect::<Option<_>>()? })
     }
-}
-
-fn text_of(file: &impl ReadFile) -> io::Result<String> {
-    let len = file.bytes()?;
-    if len > BYTES_MAX {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-    let mut read = 0;
-    while read < bytes.len() {
-        match file.read_at(read as u64, &mut bytes[read..])? {
-            0 => break,
-            count => read += count,
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! One record of a binlog: a tube's name if it is a whole one, what is known of the job, and then its body.
 
+use jobyard_protocols::beanstalkd::{NAME_BYTES_MAX, is_tube};
+
 use super::{Job, Stands};
 use crate::beanstalkd::options::JOB_BYTES_MAX;
 
@@ -64,8 +66,8 @@ pub enum Broken {
     Damaged(String),
 }
 
-/// No name of a tube is longer.
-const NAME_BYTES_MAX: usize = 200;
+/// What a disk writes whole or not at all.
+const SECTOR_BYTES: usize = 512;
 /// A body is kept with the CRLF that came behind it.
 const BODY_END: &[u8] = b"\r\n";
 const BODY_BYTES_MAX: usize = JOB_BYTES_MAX + BODY_END.len();
@@ -100,6 +102,13 @@ pub fn next(bytes: &[u8], format: Format) -> Result<Option<(Record, usize)>, Bro
     let (change, body_bytes) = fixed.change(name, behind)?;
     let len = format.length_bytes + name_bytes + format.fixed_bytes + body_bytes;
     Ok(Some((Record { id: fixed.id, change }, len)))
+}
+
+/// Whether the record here, by which a job is deleted, may be another of which only the beginning came to the disk: a sector
+/// ends before its state, and from there on all is zero. A state of zero means deleted.
+pub fn may_be_torn(bytes: &[u8], at: usize, format: Format) -> bool {
+    let next_sector = (at / SECTOR_BYTES + 1) * SECTOR_BYTES;
+    next_sector <= at + format.length_bytes + at::STATE && bytes.get(next_sector..).is_some_and(is_zero)
 }
 
 fn damaged<T>(why: String) -> Result<T, Broken> {
@@ -176,9 +185,4 @@ impl Fixed {
         let (tube, created_wall_ms) = (name.into(), self.created_ms);
         Ok((Change::Put(Job { tube, priority, ttr_ms, created_wall_ms, stands, body: text.into() }), with_end))
     }
-}
-
-fn is_tube(name: &[u8]) -> bool {
-    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-+/;.$_()".contains(byte);
-    !name.starts_with(b"-") && name.iter().all(fits)
 }

@@ -145,6 +145,74 @@ fn a_file_made_ahead_gives_the_records_before_the_write_in_which_beanstalkd_died
     }
 }
 
+/// A file that was made ahead, in which the record that `end` writes for job 9 begins at this byte; and what is torn off.
+fn at_the_end(at: usize, end: fn(&mut Written), torn: Option<usize>) -> Vec<u8> {
+    let mut written = Written::new();
+    written.put(9, "default", 1, b"nine");
+    let mut more = Written::new();
+    more.put(8, "default", 1, b"");
+    let body_bytes = at - written.bytes.len() - (more.bytes.len() - 4);
+    written.put(8, "default", 1, &vec![b'x'; body_bytes]);
+    assert_eq!(written.bytes.len(), at);
+    end(&mut written);
+    if let Some(torn) = torn {
+        written.bytes.truncate(torn);
+    }
+    written.bytes.resize(4_096, 0);
+    written.bytes
+}
+
+/// A change of a job takes so many bytes; its state is in this one.
+const CHANGE_BYTES: usize = 84;
+const STATE_AT: usize = 80;
+
+#[test]
+fn a_change_that_a_power_cut_tore_at_any_of_its_bytes_leaves_the_job_as_it_was() {
+    let ends: [fn(&mut Written); 3] =
+        [|written| written.change(9, 3, 4), |written| written.change(9, 1, 4), |written| written.delay(9, 1_000, 4)];
+    for end in ends {
+        for there in 0..=STATE_AT {
+            // As a disk does, at the end of a sector.
+            let at = 1_024 - there;
+            let binlog = read_files(&[("binlog.1", &at_the_end(at, end, Some(1_024)))]).unwrap();
+            assert_eq!(binlog.jobs[&9].stands, Stands::Ready, "{there}");
+            assert_eq!((binlog.jobs.len(), binlog.jobs[&9].priority), (2, 1), "{there}");
+            // Of four bytes nobody can tell that they are there, for they are zeros.
+            assert_eq!(binlog.notices.len(), usize::from(there > 4), "{there}: {:?}", binlog.notices);
+        }
+        for there in STATE_AT + 1..=CHANGE_BYTES {
+            let at = 1_024 - there;
+            let binlog = read_files(&[("binlog.1", &at_the_end(at, end, Some(1_024)))]).unwrap();
+            assert_eq!((binlog.jobs[&9].priority, binlog.notices.len()), (7, 0), "{there}");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_was_deleted_last_is_gone_unless_a_sector_ends_there() {
+    let deleted: fn(&mut Written) = |written| written.change(9, 0, 4);
+    for there in 1..=512 {
+        let bytes = at_the_end(1_024 - there, deleted, None);
+        let binlog = read_files(&[("binlog.1", &bytes)]).unwrap();
+        // Before that, something of it is behind the end of the sector.
+        let is_in_doubt = (52..=STATE_AT).contains(&there);
+        assert_eq!(binlog.jobs.contains_key(&9), is_in_doubt, "{there}");
+        let expected = format!(
+            "binlog.1 may end at byte {} in a record that was never finished: job 9 is kept as it was before, and it may have \
+             been deleted",
+            1_024 - there
+        );
+        assert_eq!(binlog.notices, if is_in_doubt { vec![expected] } else { Vec::new() }, "{there}");
+        // With a file behind it that was not used, the same; with one that was, beanstalkd has decided.
+        let unused = read_files(&[("binlog.1", &bytes), ("binlog.2", b"\x07\0\0\0\0")]).unwrap();
+        assert_eq!(unused.jobs.contains_key(&9), is_in_doubt, "{there}");
+        let mut used = Written::new();
+        used.put(10, "default", 1, b"ten");
+        let used = read_files(&[("binlog.1", &bytes), ("binlog.2", &used.bytes)]).unwrap();
+        assert_eq!((used.jobs.contains_key(&9), used.notices.len()), (false, 0), "{there}");
+    }
+}
+
 #[test]
 fn files_that_were_made_ahead_and_not_used_are_none() {
     let (Written { bytes, .. }, ends) = sample();
@@ -220,6 +288,36 @@ fn a_missing_file_is_refused_and_others_are_no_part_of_it() {
     let binlog = read_files(&files).unwrap();
     assert_eq!(binlog.files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(), ["binlog.9", "binlog.10"]);
     assert_eq!(binlog.jobs.len(), 2);
+}
+
+#[test]
+fn a_file_has_a_number_as_beanstalkd_writes_it() {
+    let (Written { bytes, .. }, _) = sample();
+    let names_of = |files: &[(&str, &[u8])]| {
+        let files = read_files(files).unwrap().files;
+        files.into_iter().map(|file| file.name).collect::<Vec<_>>()
+    };
+    let found = names_of(&[("binlog.01", b"x"), ("binlog.1", &bytes), ("binlog.+2", b"x"), ("binlog.002", b"x")]);
+    assert_eq!(found, ["binlog.1"]);
+    let last = [("binlog.4294967294", &bytes[..]), ("binlog.4294967295", &bytes), ("binlog.4294967296", b"x")];
+    assert_eq!(names_of(&last), ["binlog.4294967294", "binlog.4294967295"]);
+    let error = refused(&[("binlog.1", &bytes), ("binlog.4294967295", &bytes)]);
+    assert_eq!(error, "binlog.2 is missing between those before it and binlog.4294967295");
+}
+
+#[test]
+fn a_job_may_be_written_once_more_but_no_other_may_have_its_id() {
+    let mut written = Written::new();
+    written.put(5, "default", 1, b"five");
+    let at = written.bytes.len();
+    written.put(5, "default", 9, b"five");
+    let binlog = read_files(&[("binlog.1", &written.bytes)]).unwrap();
+    assert_eq!(lines(&binlog), ["5 default 9 60000 ready five"]);
+    // A second later, and more: in the highest byte but one of when it was put.
+    let created = at + 4 + "default".len() + 40;
+    written.bytes[created + 6] += 1;
+    let error = refused(&[("binlog.1", &written.bytes)]);
+    assert_eq!(error, format!("binlog.1 is damaged at byte {at}: job 5 is another than before"));
 }
 
 #[test]

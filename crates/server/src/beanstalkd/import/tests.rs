@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use jobyard_engine::{Due, StateView};
+use jobyard_engine::{Due, OwnTime, StateView};
 use jobyard_sim::disk::{Crash, Fault, Image, SimDisk, Walk};
 
 use super::*;
@@ -247,48 +247,167 @@ fn what_comes_to_a_log_that_has_counted_further_gets_new_numbers() {
     });
 }
 
-/// beanstalkd went on after an import was interrupted: what it wrote since counts, and nothing is there twice.
+/// What beanstalkd leaves that found these files and went on: it deletes job 13, puts another, and counts on from the last file.
+/// If it finds none it begins anew, and knows nothing of job 13.
+fn went_on(mut left: Image) -> Image {
+    let next =
+        [("binlog.2", "binlog.3"), ("binlog.1", "binlog.2")].into_iter().find(|(last, _)| left.contains_key(*last));
+    let mut written = Written::new();
+    if next.is_some() {
+        written.change(13, 0, "13 ".repeat(200).len());
+    }
+    written.put(71, "default", 0, b"new");
+    left.insert(next.map_or("binlog.1", |(_, next)| next).to_owned(), Rc::new(written.bytes));
+    left
+}
+
+/// All jobs are there once, and so is the one that beanstalkd put.
+fn check_went_on(disk: &SimDisk, began_anew: bool, what: &str) {
+    let whole = SimDisk::from_image(&binlog());
+    imported(&whole, NOW).unwrap();
+    let mut expected: Vec<_> = state(&whole).0.into_values().map(|job| (job.1, job.4)).collect();
+    expected.retain(|(body, _)| began_anew || !body.starts_with("13 "));
+    expected.push(("new".to_owned(), StateView::Ready));
+    let found: Vec<_> = state(disk).0.into_values().map(|job| (job.1, job.4)).collect();
+    assert_eq!(found, expected, "{what}");
+    assert!(names(disk).iter().all(|name| name.contains(".imported")), "{what}: {:?}", names(disk));
+}
+
+/// Whatever the import had come to: what beanstalkd wrote since counts, nothing is lost, and nothing is there twice.
 #[test]
 fn a_binlog_that_has_changed_since_is_imported_anew() {
-    let found = binlog();
+    let disk = SimDisk::from_image(&binlog());
+    imported(&disk, NOW).unwrap();
+    let history = disk.history();
+    let mut walk = history.walk();
+    let (mut before_done, mut after, mut half_renamed, mut all_renamed) = (0, 0, 0, 0);
+    for operations in 1.. {
+        if walk.step().is_none() {
+            break;
+        }
+        let left = walk.crash(Crash::Kill);
+        let (one, two) = (left.contains_key("binlog.1"), left.contains_key("binlog.2"));
+        *match Plan::read(&mut walk.disk()).unwrap() {
+            Some(plan) if plan.done && one => &mut after,
+            Some(plan) if plan.done && two => &mut half_renamed,
+            None | Some(_) if !two => &mut all_renamed,
+            None | Some(_) => &mut before_done,
+        } += 1;
+        let next = SimDisk::from_image(&went_on(left));
+        let what = format!("after {operations} operations");
+        let said = imported(&next, later(NOW, 3_000)).unwrap_or_else(|error| panic!("{what}: {error:#}"));
+        let expected = if two { "imported 43 jobs from binlog.1 to binlog.3" } else { "imported 1 job from binlog.1" };
+        assert!(said[0].starts_with(expected), "{what}: {said:?}");
+        check_went_on(&next, !two, &what);
+    }
+    assert!(before_done > 20 && after > 1, "{before_done} {after}");
+    assert!(half_renamed > 1 && all_renamed > 1, "{half_renamed} {all_renamed}");
+}
+
+#[test]
+fn an_import_that_is_taken_back_can_be_cut_off_anywhere_too() {
+    let first = SimDisk::from_image(&binlog());
+    imported(&first, NOW).unwrap();
+    let history = first.history();
+    let mut walk = history.walk();
+    // Up to when all is in the log and one file has its new name.
+    while walk.crash(Crash::Kill).contains_key("binlog.1") {
+        walk.step().unwrap();
+    }
+    let second = SimDisk::from_image(&went_on(walk.crash(Crash::Kill)));
+    imported(&second, later(NOW, 1_000)).unwrap();
+    check_went_on(&second, false, "at once");
+    let cuts = cut_everywhere(&second, &mut |third, what| {
+        imported(third, later(NOW, 3_000)).unwrap_or_else(|error| panic!("{what}: {error:#}"));
+        check_went_on(third, false, what);
+    });
+    assert!(cuts > 200, "{cuts}");
+}
+
+/// Whoever takes away what beanstalkd wrote, after some of what was imported was taken back, gets all the rest again.
+#[test]
+fn what_was_taken_back_comes_anew_even_if_the_files_are_as_they_were() {
+    let first = SimDisk::from_image(&binlog());
+    imported(&first, NOW).unwrap();
+    let bodies = |disk: &SimDisk| state(disk).0.into_values().map(|job| job.1).collect::<Vec<_>>();
+    let expected = bodies(&first);
+    let history = first.history();
+    let mut walk = history.walk();
+    while walk.crash(Crash::Kill).contains_key("binlog.1") {
+        walk.step().unwrap();
+    }
+    let second = SimDisk::from_image(&went_on(walk.crash(Crash::Kill)));
+    imported(&second, later(NOW, 1_000)).unwrap();
+    let history = second.history();
+    let mut walk = history.walk();
+    let mut cuts = 0;
+    while walk.step().is_some() {
+        let mut left = walk.crash(Crash::Kill);
+        // Once it is imported it is no use to take it away.
+        let plan = Plan::read(&mut walk.disk()).unwrap();
+        if plan.is_none_or(|plan| plan.files.iter().any(|file| file.name == "binlog.3")) {
+            break;
+        }
+        left.remove("binlog.3").unwrap();
+        let third = SimDisk::from_image(&left);
+        imported(&third, later(NOW, 3_000)).unwrap();
+        assert_eq!(bodies(&third), expected);
+        cuts += 1;
+    }
+    assert!(cuts > 5, "{cuts}");
+}
+
+/// A directory in which all was imported, and only the first of three files has its new name.
+fn half_renamed() -> Image {
+    let mut found = binlog();
+    found.insert("binlog.3".to_owned(), Rc::new(Written::new().bytes));
     let disk = SimDisk::from_image(&found);
     imported(&disk, NOW).unwrap();
     let history = disk.history();
     let mut walk = history.walk();
-    let mut third = Written::new();
-    let body_bytes = "13 ".repeat(200).len();
-    third.change(13, 0, body_bytes);
-    third.put(71, "default", 0, b"new");
-    let mut anew = 0;
-    while walk.step().is_some() {
-        let mut left = walk.crash(Crash::Kill);
-        let is_done = || Plan::read(&mut walk.disk()).unwrap().is_none_or(|plan| plan.done);
-        if !left.contains_key("binlog.1") || is_done() {
-            continue;
-        }
-        left.insert("binlog.3".to_owned(), Rc::new(third.bytes.clone()));
-        let next = SimDisk::from_image(&left);
-        let said = imported(&next, later(NOW, 3_000)).unwrap();
-        assert!(said[0].starts_with("imported 43 jobs from binlog.1 to binlog.3"), "{said:?}");
-        let bodies: Vec<_> = state(&next).0.into_values().map(|job| job.1).collect();
-        assert_eq!(bodies.len(), 43);
-        assert_eq!(bodies.last().map(String::as_str), Some("new"));
-        assert!(bodies.iter().all(|body| !body.starts_with("13 ")), "{bodies:?}");
-        assert_eq!(bodies.iter().filter(|body| body.starts_with("12 ")).count(), 1);
-        anew += 1;
+    while walk.crash(Crash::Kill).contains_key("binlog.1") {
+        walk.step().unwrap();
     }
-    assert!(anew > 20, "{anew}");
+    walk.crash(Crash::Kill)
 }
 
 #[test]
-fn what_was_written_while_files_were_renamed_is_refused() {
+fn files_of_which_nobody_can_tell_what_they_say_now_are_refused_and_stay() {
+    for (gone, written, said) in [
+        ("binlog.2", "binlog.4", "without binlog.1.imported, and has removed binlog.2"),
+        ("binlog.3", "binlog.3", "binlog.3 is not the file that was imported"),
+    ] {
+        let mut left = half_renamed();
+        left.remove(gone).unwrap();
+        left.insert(written.to_owned(), Rc::new(b"\x07\0\0\0\0".to_vec()));
+        let disk = SimDisk::from_image(&left);
+        let before = names(&disk);
+        let error = imported(&disk, NOW).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+        assert_eq!(names(&disk), before);
+    }
+    // As it is told to be done.
+    let mut left = half_renamed();
+    left.retain(|name, _| name != "binlog.2" && name != "binlog.3");
+    let disk = SimDisk::from_image(&left);
+    assert_eq!(imported(&disk, NOW).unwrap(), ["finished an import that was interrupted"]);
+    assert_eq!(state(&disk).0.len(), 43);
+}
+
+#[test]
+fn a_log_that_leaves_no_room_to_count_on_is_refused_and_nothing_is_written() {
     let disk = SimDisk::from_image(&binlog());
-    let facts = |name: &str| binlog::Facts { name: name.to_owned(), bytes: 1, sum: 1 };
-    let plan = Plan { first: 1, done: true, files: vec![facts("binlog.1")] };
-    plan.write(&mut disk.clone()).unwrap();
-    let error = imported(&disk, NOW).unwrap_err().to_string();
-    assert!(error.starts_with("binlog.2 was written after the others were imported"), "{error}");
-    assert_eq!(names(&disk), ["binlog.1", "binlog.2", "binlog.import"]);
+    let mut log = FileLog::open(disk.clone(), options());
+    let epoch = log.claim(0).unwrap().epoch;
+    let queue_with_the_last_ordinal = b"\x01\x01q\xff\xff\xff\xff\xff\xff\xff\xff\x3f";
+    log.submit(epoch, 1, Batch { at: Moment::default(), payload: queue_with_the_last_ordinal });
+    assert_eq!(log.completed(), Some(Completion::Durable(1)));
+    log.close();
+    let error = imported(&disk, NOW).unwrap_err();
+    assert_eq!(error.downcast_ref(), Some(&OpenError::Counted));
+    assert_eq!(names(&disk), ["binlog.1", "binlog.2"]);
+    let claim = FileLog::open(SimDisk::from_image(&disk.crash(Crash::Lost)), options()).claim(0).unwrap();
+    assert_eq!(claim.tail, 1);
 }
 
 #[test]
