@@ -25,7 +25,7 @@ const NEW_NAMES_BYTES_MAX: usize = 1 << 10;
 const NEW_NAME_BYTES: usize = 256;
 
 /// A body of so many bytes can be shown also without memory.
-const LITTLE_BYTES: usize = 1 << 10;
+const LITTLE_BYTES: usize = 4 << 10;
 
 /// How full the memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

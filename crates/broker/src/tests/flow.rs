@@ -305,7 +305,7 @@ fn who_waits_for_a_queue_that_is_not_there_is_served_although_there_was_no_memor
 fn attending_what_is_there_and_looking_at_a_short_body_take_no_memory() {
     let mut world = World::new();
     let alice = world.connect(PLAIN);
-    world.ask(alice, &format!("put q short\nput q {}\n", "long".repeat(1_000)));
+    world.ask(alice, &format!("put q short\nput q {}\n", "long".repeat(2_000)));
     let attend = |queue: &[u8]| Command::Attend { queue: QueueName::new(queue), role: Role::Taker, keeps_queue: false };
     let look = |number| Command::Look(Look::Job(JobRef::Number(number)));
     let cases = [(attend(b"q"), false), (attend(b"new"), true), (look(1), false), (look(2), true), (look(3), false)];
