@@ -36,6 +36,10 @@ STOP_SECONDS = (0.2, 3.0)
 REST_SECONDS = 10  # in which the log gets short when nothing happens
 
 
+def size_of(directory):
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
 class Life:
     """One life of the server, and its load."""
 
@@ -123,14 +127,14 @@ class Chaos:
         return server
 
     def put_back(self):
-        """Puts the directory back to what it was a life ago."""
+        """Puts the directory back to what it was a life ago, if the disk is not too full for that."""
         before, now = self.work / "before", self.work / "now"
         if now.exists():
             shutil.rmtree(before, ignore_errors=True)
             now.rename(before)
         if self.data.exists():
             shutil.copytree(self.data, now)
-        if before.exists():
+        if before.exists() and size_of(before) <= shutil.disk_usage(self.disk.path).free + size_of(self.data):
             shutil.rmtree(self.data)
             shutil.copytree(before, self.data)
 
