@@ -220,7 +220,8 @@ class Author:
         elif self.state.gone and roll < 0.93:
             number = self.draw.choice(self.state.gone)
         elif roll < 0.96:
-            number = max([*jobs, *self.state.gone, 0]) + 1
+            # To beanstalkd the next numbers may be those of jobs whose bodies have not come.
+            number = max([*jobs, *self.state.gone, 0]) + 1000
         else:
             return self.draw.choice(shapes.STRANGE_IDS), None
         return self.draw.choice(shapes.BENT_IDS).format(number) if self.chance(BAD / 3) else str(number), number
