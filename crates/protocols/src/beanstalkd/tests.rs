@@ -117,6 +117,22 @@ fn a_line_that_is_too_long_is_never_kept() {
 }
 
 #[test]
+fn what_is_watched_is_counted_as_long_as_it_is() {
+    let mut client = Client::new();
+    let before = client.codec.kept_bytes();
+    client.asks("watch mail\r\n");
+    client.hear(&Reply::Done);
+    let with_one = client.codec.kept_bytes();
+    assert!(with_one > before + 4, "{with_one} bytes, and {before} before");
+    client.asks("watch mail\r\n");
+    client.hear(&Reply::Done);
+    assert_eq!(client.codec.kept_bytes(), with_one);
+    client.asks("ignore mail\r\n");
+    client.hear(&Reply::Done);
+    assert_eq!(client.codec.kept_bytes(), before);
+}
+
+#[test]
 fn whoever_holds_a_job_or_anyone_if_nobody_does_may_delete_it() {
     let command = Client::new().asks("delete 7\r\n");
     assert!(matches!(command, Command::Remove { job: JobRef::Number(7), by: By::HolderOrNobody }), "{command:?}");
