@@ -12,6 +12,8 @@ import asyncio
 
 EACH_SECOND = 6
 PITCH = 1 / EACH_SECOND
+# No round lasts longer. What would run out later is no timer.
+ROUND_SECONDS_MAX = 120
 # Seconds after an instant begins.
 ASKED_BY, NUDGED_AT, HEARD_BY = 0.05, 0.065, 0.105
 
@@ -58,6 +60,8 @@ class Timers:
         self.until = [-1] * EACH_SECOND
 
     def start(self, instant, seconds):
+        if seconds > ROUND_SECONDS_MAX:
+            return
         place = phase(instant)
         self.until[place] = max(self.until[place], instant + seconds * EACH_SECOND)
 

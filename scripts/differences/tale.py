@@ -2,7 +2,7 @@
 
 from author import KICKS, KINDS, Author
 from conversation import Conversation, Differs, Ended, Gone
-from instants import Void
+from instants import EACH_SECOND, ROUND_SECONDS_MAX, Void
 
 FIRST_INSTANT = 2
 
@@ -41,6 +41,8 @@ async def next_instant(talk, instant):
     instant += 1
     while not talk.state.timers.allow(instant):
         instant += 1
+    if instant > ROUND_SECONDS_MAX * EACH_SECOND:
+        raise Ended
     await talk.advance(last, instant)
     return instant
 
