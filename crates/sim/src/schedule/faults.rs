@@ -387,13 +387,18 @@ impl Schedule {
     /// Jobs are taken, and given back by those who can: on a full disk that goes on until the reserve is used up, and is then
     /// refused.
     fn wear_down(&mut self) -> Result<(), Wrong> {
+        if self.coin() {
+            self.fill_up()?;
+        }
         let mut asked = 0;
         for _ in 0..WEAR_ASKS {
             let index = self.below(self.people.len().max(1));
-            // What ends with its connection is not written, but for what beanstalkd's clients do with it.
+            // What ends with its connection is not written, but for what beanstalkd's clients do with it, and that it failed.
             let is_tubes = |person: &Person| person.speaker.protocol == BEANSTALKD;
-            let writes =
-                |person: &Person| person.may_ask() && (!person.speaker.holds_by_connection || is_tubes(person));
+            let writes = |person: &Person| {
+                let is_written = !person.speaker.holds_by_connection || person.holding().is_some() || is_tubes(person);
+                person.may_ask() && is_written
+            };
             if self.people.get(index).is_some_and(writes) {
                 let fails = |ask: &Ask| (self.people[index].speaker.say)(ask, 0).is_some();
                 let wears = is_tubes(&self.people[index]);
@@ -413,6 +418,24 @@ impl Schedule {
         }
         if asked > WEAR_ASKS / 4 {
             self.count("fault disk worn down", 1);
+        }
+        Ok(())
+    }
+
+    /// Jobs are put until there is no room for one: then nothing of the log can be let go of, and its reserve is soon used up.
+    fn fill_up(&mut self) -> Result<(), Wrong> {
+        for _ in 0..WEAR_ASKS {
+            let index = self.below(self.people.len().max(1));
+            if self.people.get(index).is_some_and(Person::may_ask) {
+                let entry = self.ledger.next_entry();
+                let put = self.job(entry);
+                self.ask(index, Ask::Put(put));
+                self.world.rest()?;
+                self.all_hear()?;
+                if self.ledger.jobs.get(entry).is_some_and(|job| job.refused) {
+                    break;
+                }
+            }
         }
         Ok(())
     }

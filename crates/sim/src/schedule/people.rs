@@ -159,7 +159,7 @@ impl Schedule {
     }
 
     /// A job of any kind. Whoever cannot say it leaves something out.
-    fn job(&mut self, entry: Entry) -> Put {
+    pub(super) fn job(&mut self, entry: Entry) -> Put {
         let pad = self.below(self.pad_max + 1);
         let body = format!("{{\"j\":{entry},\"pad\":\"{}\"}}", "x".repeat(pad));
         let numbers: Vec<u64> = self.ledger.jobs.iter().rev().take(20).filter_map(|job| job.number).collect();
