@@ -181,7 +181,7 @@ impl<L: Log> Broker<L> {
             Command::Complete { result, .. } | Command::Fail { result, .. } => !result.is_empty(),
             Command::Look(look) => match look {
                 Look::Job(job) => self.engine.body_bytes(job) > LITTLE_BYTES,
-                Look::Jobs { .. } | Look::Queues { .. } => true,
+                Look::Jobs { .. } | Look::Queues { .. } | Look::Origins { .. } => true,
                 Look::Queue(_) | Look::Server | Look::Sum => false,
             },
             Command::Enqueue(_) | Command::Run { .. } | Command::Group(_) | Command::Lease(_) => true,
@@ -196,6 +196,7 @@ impl<L: Log> Broker<L> {
             | Command::Extend { .. }
             | Command::Pause { .. }
             | Command::Remove { .. }
+            | Command::CloseOrigin { .. }
             | Command::Await { .. } => false,
         }
     }

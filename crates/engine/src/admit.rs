@@ -107,16 +107,19 @@ impl Store {
     }
 
     fn fits_full(&self, full: &Enqueued<'_>, is_whole: bool) -> bool {
-        let Enqueued { number, place, blockers, uuid, .. } = full;
+        let Enqueued { number, place, blockers, uuid, origin, .. } = full;
         let may_block = |blocker: &JobNumber| match self.jobs.get(*blocker) {
             None => !is_whole,
             Some(job) => !job.finished(),
         };
         let uuid_is_free = uuid
             .is_none_or(|uuid| uuid.number().is_none() && self.uuids.get(&uuid).is_none_or(|holder| holder == number));
+        let origin_is_free =
+            origin.as_ref().is_none_or(|origin| self.origins.get(origin).is_none_or(|holder| holder == number));
         (1..COUNT_MAX).contains(number)
             && *place < COUNT_MAX
             && uuid_is_free
+            && origin_is_free
             && blockers.iter().all(may_block)
             && blockers.is_sorted_by(|a, b| a < b)
             && blockers.last().is_none_or(|last| last < number)
@@ -163,7 +166,14 @@ impl Store {
         if let Some(&older) = full.uuid.and_then(|uuid| self.uuids.get(&uuid))
             && older != number
         {
-            self.apply_removed(older);
+            self.unlink_blocked(older);
+            self.take(older);
+        }
+        if let Some(&older) = full.origin.as_ref().and_then(|origin| self.origins.get(origin))
+            && older != number
+        {
+            // That it was closed is lost.
+            self.apply_origin_closed(older);
         }
         self.take(number);
         full.blockers.sort_unstable();
@@ -229,6 +239,7 @@ fn subject(record: &Record<'_>) -> Option<JobNumber> {
         | Record::Done { number, .. }
         | Record::Failed { number, .. }
         | Record::Removed { number }
+        | Record::OriginClosed { number }
         | Record::Failure { number }
         | Record::BackedOff { number, .. }
         | Record::Rested { number, .. }
@@ -248,6 +259,7 @@ fn allows(job: &Job, record: &Record<'_>) -> bool {
     match *record {
         Record::QueueCreated { .. } | Record::Enqueued(_) | Record::Kept(_) | Record::Counters { .. } => false,
         Record::Removed { .. } => true,
+        Record::OriginClosed { .. } => job.origin().is_some(),
         Record::Failure { .. } | Record::Done { .. } | Record::Failed { .. } => !job.finished(),
         Record::Moved { place, .. } => !job.finished() && place < COUNT_MAX,
         Record::Leased { .. }

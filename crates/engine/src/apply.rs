@@ -3,7 +3,7 @@
 use crate::admit::COUNT_MAX;
 use crate::broken;
 use crate::bytes::bytes_len;
-use crate::command::{DateRank, UsedUp};
+use crate::command::{DateRank, OwnTime, UsedUp};
 use crate::delay::Delay;
 use crate::job::{Due, Job, Rank, Rare, State, dated_rank};
 use crate::names::JobNumber;
@@ -43,6 +43,7 @@ impl Store {
                 self.apply_finished(number, State::Failed, expires_ms, result);
             }
             Record::Removed { number } => self.apply_removed(number),
+            Record::OriginClosed { number } => self.apply_origin_closed(number),
             Record::Failure { number } => self.apply_failure(number),
             Record::BackedOff { number, until_ms, due_wall_ms, expires_ms } => {
                 self.apply_backed_off(number, until_ms, due_wall_ms, expires_ms);
@@ -119,6 +120,9 @@ impl Store {
             if let Some(uuid) = rare.uuid {
                 self.uuids.insert(uuid, number);
             }
+            if let Some(origin) = &rare.origin {
+                self.origins.insert(origin.clone(), number);
+            }
             for &blocker in &rare.blockers {
                 self.blocks.entry(blocker).or_default().insert(number);
             }
@@ -149,6 +153,9 @@ impl Store {
             }
             if let Some(at_ms) = rare.expires_ms {
                 self.timers.remove(at_ms, Timer::Expiry(number));
+            }
+            if let Some(origin) = &rare.origin {
+                self.origins.remove(origin);
             }
             self.unlink_blockers(number, &rare.blockers);
         }
@@ -191,7 +198,35 @@ impl Store {
     /// The job need not be there: what it blocks may be known before it is, or after it was forgotten.
     pub(crate) fn apply_removed(&mut self, number: JobNumber) {
         self.unlink_blocked(number);
-        self.take(number);
+        if self.jobs.get(number).is_some_and(|job| job.origin().is_some()) && !broken("engine-origin-goes-with-job") {
+            self.empty(number);
+        } else {
+            self.take(number);
+        }
+    }
+
+    /// All that is left of a job is where it came from, and where that was written.
+    fn empty(&mut self, number: JobNumber) {
+        self.unblock_at_once(number);
+        self.set_expiry(number, None);
+        if let Some(uuid) = self.job(number).rare.as_deref().and_then(|rare| rare.uuid) {
+            self.uuids.remove(&uuid);
+        }
+        self.rearrange(number, |job| {
+            let origin = job.rare_mut().origin.take();
+            job.rare = Some(Box::new(Rare { origin, ..Rare::default() }));
+            (job.body, job.urgency, job.own_time) = (Box::default(), 0, OwnTime::None);
+            job.state = State::Done;
+        });
+    }
+
+    /// Where a job came from no longer has it. If nothing else was left of the job, it goes.
+    pub(crate) fn apply_origin_closed(&mut self, number: JobNumber) {
+        if self.job(number).is_over() {
+            self.take(number);
+        } else if let Some(origin) = self.jobs.change(number, |job| job.rare_mut().origin.take()) {
+            self.origins.remove(&origin);
+        }
     }
 
     fn apply_counted(&mut self, number: JobNumber) {
@@ -341,7 +376,7 @@ fn waiting_state(date: Option<(i64, DateRank)>, delayed: bool) -> State {
 /// A job as it was put, in this state.
 fn new_job(enqueued: Enqueued<'_>, queue: QueueId, state: State) -> Job {
     let Enqueued { number, place, created_wall_ms, body, urgency, own_time, .. } = enqueued;
-    let Enqueued { uuid, name, lifetime_ms, attempts, failures, blockers, date, delay, runs, .. } = enqueued;
+    let Enqueued { uuid, name, lifetime_ms, attempts, failures, blockers, date, delay, runs, origin, .. } = enqueued;
     let plain = uuid.is_none()
         && name.is_none()
         && lifetime_ms.is_none()
@@ -350,6 +385,7 @@ fn new_job(enqueued: Enqueued<'_>, queue: QueueId, state: State) -> Job {
         && blockers.is_empty()
         && date.is_none()
         && delay.is_none()
+        && origin.is_none()
         && !runs;
     let rare = (!plain).then(|| {
         Box::new(Rare {
@@ -363,6 +399,7 @@ fn new_job(enqueued: Enqueued<'_>, queue: QueueId, state: State) -> Job {
             delay_ms: delay.map_or(0, |delay| delay.ms),
             rank: dated_rank(date),
             runs,
+            origin,
             ..Rare::default()
         })
     });

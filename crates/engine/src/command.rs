@@ -107,6 +107,11 @@ pub enum Command {
         /// How long to wait.
         wait_ms: u64,
     },
+    /// Where a job came from no longer has it: see [`NewJob::origin`].
+    CloseOrigin {
+        /// As it was said when the job was put.
+        origin: Box<[u8]>,
+    },
     /// Carry out all steps or none.
     Group(Vec<Step>),
     /// Look, and change nothing.
@@ -158,6 +163,13 @@ pub enum Look {
     Server,
     /// All queues together.
     Sum,
+    /// Some of the origins that are open, by their bytes.
+    Origins {
+        /// Those behind this one.
+        after: Box<[u8]>,
+        /// How many to show at most.
+        count_max: usize,
+    },
 }
 
 /// Which jobs of a queue to list.
@@ -209,6 +221,9 @@ pub struct NewJob {
     pub blockers: Vec<Blocker>,
     /// Whether its queue exists from now on for ever; else as long as it has a job, or somebody attends it.
     pub keeps_queue: bool,
+    /// Where it was before, if it still may be there too. It is open until it is closed, also when the job is long gone, and
+    /// no job comes from an origin that is open.
+    pub origin: Option<Box<[u8]>>,
 }
 
 impl NewJob {
@@ -228,6 +243,7 @@ impl NewJob {
             failures: None,
             blockers: Vec::new(),
             keeps_queue: true,
+            origin: None,
         }
     }
 }
@@ -284,6 +300,8 @@ pub enum Start {
     Now,
     /// After so many milliseconds, which begin when nothing blocks it.
     After(u64),
+    /// When someone revives it; at once if it is blocked first.
+    Buried,
     /// Not before a date of the wall clock.
     At {
         /// The date, milliseconds since 1970 UTC.

@@ -221,6 +221,7 @@ impl Engine {
             Command::Pause { queue, pause_ms } => self.handle_pause(now, client, &queue, pause_ms, answers),
             Command::Remove { job, by } => self.handle_remove(now, client, &job, by, answers),
             Command::Await { job, wait_ms } => self.handle_await(now, client, &job, wait_ms, answers),
+            Command::CloseOrigin { origin } => self.handle_close_origin(client, &origin, answers),
             Command::Group(steps) => self.handle_group(now, client, steps, answers),
             Command::Look(look) => self.handle_look(now, client, &look, answers),
         }
@@ -336,6 +337,7 @@ impl Engine {
             Record::Leased { .. } => broken("engine-lease-unwritten"),
             Record::Buried { .. } => broken("engine-burial-unwritten"),
             Record::Revived { .. } => broken("engine-revival-unwritten"),
+            Record::OriginClosed { .. } => broken("engine-closing-unwritten"),
             _ => false,
         };
         if !is_unwritten {
@@ -356,7 +358,8 @@ impl Engine {
             JobRef::Number(number) => Some(*number),
             JobRef::Uuid(uuid) | JobRef::InQueue(uuid, _) => self.store.number_of(*uuid),
         };
-        let found = number.and_then(|number| self.store.jobs.get(number)).ok_or(Refusal::NoSuchJob)?;
+        let there = number.and_then(|number| self.store.jobs.get(number));
+        let found = there.filter(|job| !job.is_over()).ok_or(Refusal::NoSuchJob)?;
         match job {
             JobRef::InQueue(_, queue) if self.store.queues.get(found.queue).name != *queue => Err(Refusal::NoSuchJob),
             _ => Ok(found),

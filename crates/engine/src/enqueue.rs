@@ -23,6 +23,8 @@ pub(crate) struct Pending {
     pub(crate) freed: BTreeSet<Uuid>,
     /// Queues that would come to exist.
     pub(crate) queues: BTreeSet<QueueName>,
+    /// Origins that would be open.
+    pub(crate) origins: BTreeSet<Box<[u8]>>,
 }
 
 impl Engine {
@@ -53,6 +55,12 @@ impl Engine {
                 return Err(Refusal::ReservedUuid);
             }
         }
+        if let Some(origin) = &job.origin
+            && (self.store.origins.contains_key(origin) || pending.origins.contains(origin))
+            && !broken("engine-origin-forgotten")
+        {
+            return Err(Refusal::OriginOpen);
+        }
         let known = |blocker: &Blocker| match *blocker {
             Blocker::Number(_) => true,
             Blocker::Previous(back) => (1..=pending.enqueues).contains(&back),
@@ -73,7 +81,7 @@ impl Engine {
     /// Puts a job that was checked. `previous` are the jobs that its group put before it.
     pub(crate) fn enqueue(&mut self, now: Now, job: NewJob, previous: &[JobNumber], runs: bool) -> JobNumber {
         let NewJob { queue, body, urgency, uuid, name, own_time, start, lifetime_ms, attempts, failures, .. } = job;
-        let (blockers, keeps_queue) = (job.blockers, job.keeps_queue);
+        let (blockers, keeps_queue, origin) = (job.blockers, job.keeps_queue, job.origin);
         let blockers = if broken("engine-block-ignored") { Vec::new() } else { blockers };
         let late_ms = if broken("engine-lifetime-late") { 60_000 } else { 0 };
         let lifetime_ms =
@@ -81,7 +89,7 @@ impl Engine {
         let blockers = self.unfinished_blockers(blockers, previous);
         let number = self.store.next_number;
         let date = match start {
-            Start::Now | Start::After(_) => None,
+            Start::Now | Start::After(_) | Start::Buried => None,
             Start::At { .. } if broken("engine-delay-ignored") => None,
             Start::At { wall_ms, rank } => Some((wall_ms, rank)),
         };
@@ -97,6 +105,7 @@ impl Engine {
         } else {
             (0, begin_blocked(now, date_ms, lifetime_ms))
         };
+        let is_buried = start == Start::Buried && blockers.is_empty();
         self.counters.enqueued += 1;
         if keeps_queue {
             self.create_queue(&queue);
@@ -122,7 +131,11 @@ impl Engine {
             delayed: begun.delayed,
             delay,
             runs,
+            origin,
         }));
+        if is_buried {
+            self.commit(Record::Buried { number, urgency, order: self.store.next_burial });
+        }
         number
     }
 

@@ -63,6 +63,7 @@ impl Engine {
         let number = self.store.next_number + pending.enqueues as u64;
         pending.uuids.insert(job.uuid.unwrap_or_else(|| Uuid::of_number(number)));
         pending.enqueues += 1;
+        pending.origins.extend(job.origin.clone());
         if !self.store.queues.exists(&job.queue) {
             pending.queues.insert(job.queue.clone());
         }

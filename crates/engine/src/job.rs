@@ -51,6 +51,8 @@ pub(crate) struct Rare {
     pub(crate) runs: bool,
     /// What happened to it since the server's start, but for its leases; not durable.
     pub(crate) tally: Tally,
+    /// Where it came from, if that is open.
+    pub(crate) origin: Option<Box<[u8]>>,
 }
 
 /// Where a job stands among those of its urgency.
@@ -169,6 +171,17 @@ impl Job {
         matches!(self.state, State::Done | State::Failed)
     }
 
+    /// Where it came from, if that is open.
+    pub(crate) fn origin(&self) -> Option<&[u8]> {
+        self.rare.as_ref().and_then(|rare| rare.origin.as_deref())
+    }
+
+    /// Whether it is gone, and only its origin is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state == State::Done
+            && self.rare.as_ref().is_some_and(|rare| rare.origin.is_some() && rare.result.is_none())
+    }
+
     /// The lease it is under, if it is under one.
     pub(crate) fn lease(&self) -> Option<LeaseId> {
         match self.state {
@@ -258,6 +271,7 @@ impl Rare {
         allocated(size_of::<Rare>())
             + self.name.as_ref().map_or(0, |name| allocated(name.len()))
             + self.result.as_ref().map_or(0, |result| allocated(result.len()))
+            + self.origin.as_ref().map_or(0, |origin| 2 * allocated(origin.len()) + ENTRY)
             + moves_to
             + ENTRY * (usize::from(self.uuid.is_some()) + usize::from(self.expires_ms.is_some()))
             + BLOCKER * self.blockers.len()
@@ -291,6 +305,7 @@ mod tests {
             ("a uuid", Rare { uuid: Some(Uuid(1)), ..rare() }, 48),
             ("an end", Rare { expires_ms: Some(1), ..rare() }, 48),
             ("both", Rare { uuid: Some(Uuid(1)), expires_ms: Some(1), ..rare() }, 96),
+            ("an origin, and the list of them", Rare { origin: Some([0; 60].into()), ..rare() }, 2 * 80 + 48),
             ("two blockers", Rare { blockers: vec![1, 2], ..rare() }, 320),
         ] {
             assert_eq!(rare.memory_bytes(), plain + more, "{what}");

@@ -1,5 +1,7 @@
 //! Looking, without changing anything.
 
+use std::ops::Bound;
+
 use crate::attend::Attending;
 use crate::command::{Look, QueueOrder, Which};
 use crate::engine::{Answers, Engine};
@@ -40,6 +42,13 @@ impl Engine {
             Look::Sum => {
                 self.work += self.store.queues.len() as u64;
                 answers(client, Reply::Sum(self.sum()));
+            }
+            Look::Origins { after, count_max } => {
+                let behind = (Bound::Excluded(&**after), Bound::Unbounded);
+                let open = self.store.origins.range::<[u8], _>(behind).map(|(origin, _)| &**origin);
+                let open: Vec<&[u8]> = open.take(*count_max).collect();
+                self.work += open.len() as u64;
+                answers(client, Reply::Origins(&open));
             }
         }
     }

@@ -36,7 +36,7 @@ impl Command {
             Command::ReviveJob { .. } | Command::LeaseJob { .. } => 2 * SMALL_RECORD,
             // Who runs the job may be gone.
             Command::Release { .. } | Command::Bury { .. } => 2 * SMALL_RECORD,
-            Command::Remove { .. } => SMALL_RECORD,
+            Command::Remove { .. } | Command::CloseOrigin { .. } => SMALL_RECORD,
             Command::Group(steps) => steps.iter().map(step_bytes_max).sum(),
             Command::Attend { queue, keeps_queue: true, .. } => SMALL_RECORD + queue.as_bytes().len(),
             Command::Attend { .. }
@@ -65,8 +65,9 @@ fn new_job_bytes_max(job: &NewJob) -> usize {
         _ => 0,
     };
     let name = job.name.as_ref().map_or(0, |name| name.len());
-    let full = JOB_HEAD_MAX + job.queue.as_bytes().len() + job.body.len() + name + moves_to;
-    // Someone may wait for it.
+    let origin = job.origin.as_ref().map_or(0, |origin| origin.len());
+    let full = JOB_HEAD_MAX + job.queue.as_bytes().len() + job.body.len() + name + moves_to + origin;
+    // Someone may wait for it, or it is buried at once.
     let lease = SMALL_RECORD;
     queue + full + BLOCKER * job.blockers.len() + lease
 }
@@ -119,6 +120,7 @@ impl Engine {
             | Command::Extend { .. }
             | Command::Pause { .. }
             | Command::Remove { .. }
+            | Command::CloseOrigin { .. }
             | Command::Await { .. }
             | Command::Group(_)
             | Command::Look(_) => Needs::Nothing,
@@ -162,6 +164,7 @@ mod tests {
                 parting_counts: true,
             }),
             blockers: vec![Blocker::Number(COUNTED + 1), Blocker::Number(COUNTED + 2)],
+            origin: Some(uuid.to_le_bytes().repeat(20).into()),
             ..NewJob::plain(name(200), vec![0; 20_000].into())
         }
     }
@@ -210,6 +213,7 @@ mod tests {
         let job = JobRef::Number(COUNTED + 1);
         check_bound(&Command::Enqueue(Box::new(large(1))));
         check_bound(&Command::Enqueue(Box::new(NewJob { start: Start::After(u64::MAX), ..large(1) })));
+        check_bound(&Command::Enqueue(Box::new(NewJob { start: Start::Buried, blockers: Vec::new(), ..large(1) })));
         check_bound(&Command::Run { job: Box::new(large(1)), wait_ms: 0 });
         check_bound(&Command::Group(vec![Step::Enqueue(Box::new(large(1))), Step::Enqueue(Box::new(large(2)))]));
         check_bound(&lease((0..100).map(name).collect(), true));
@@ -273,6 +277,7 @@ mod tests {
         for (command, bytes) in [
             (put(plain()), usual),
             (put(NewJob { name: Some("named".into()), ..plain() }), usual + 5),
+            (put(NewJob { origin: Some([0; 9].into()), ..plain() }), usual + 9),
             (put(NewJob { failures: Some(moves), ..plain() }), usual + 30),
             (put(NewJob { failures: Some(keeps), ..plain() }), usual),
             (put(NewJob { blockers: vec![Blocker::Number(1); 3], ..plain() }), usual + 30),
@@ -287,6 +292,7 @@ mod tests {
             (Command::ReviveJob { job: job.clone() }, 128),
             (Command::Extend { job: job.clone() }, 0),
             (Command::Remove { job: job.clone(), by: By::Anyone }, 64),
+            (Command::CloseOrigin { origin: Box::default() }, 64),
             (Command::Await { job, wait_ms: 1 }, 0),
         ] {
             assert_eq!(command.record_bytes_max(), bytes, "{command:?}");

@@ -33,7 +33,7 @@ pub(crate) enum Record<'a> {
     Done { number: JobNumber, expires_ms: u64, result: Box<[u8]> },
     /// It finally failed; its result is kept.
     Failed { number: JobNumber, expires_ms: u64, result: Box<[u8]> },
-    /// It is gone.
+    /// It is gone, but for its origin if that is open.
     Removed { number: JobNumber },
     /// A failure was counted; the job stays where it is, or is ready if it was leased.
     Failure { number: JobNumber },
@@ -53,6 +53,8 @@ pub(crate) enum Record<'a> {
     Woke { number: JobNumber, expires_ms: Option<u64> },
     /// Its last blocker is gone.
     Unblocked { number: JobNumber, place: u64, delayed: bool, expires_ms: Option<u64> },
+    /// Where it came from no longer has it.
+    OriginClosed { number: JobNumber },
 }
 
 mod tag {
@@ -75,6 +77,7 @@ mod tag {
     pub(super) const RELEASED: u8 = 17;
     pub(super) const BURIED: u8 = 18;
     pub(super) const REVIVED: u8 = 19;
+    pub(super) const ORIGIN_CLOSED: u8 = 20;
 }
 
 impl<'a> Record<'a> {
@@ -120,6 +123,7 @@ impl<'a> Record<'a> {
             Record::Failed { number, expires_ms, result } => put_result(out, tag::FAILED, *number, *expires_ms, result),
             Record::Removed { number } => put_head(out, tag::REMOVED, *number),
             Record::Failure { number } => put_head(out, tag::FAILURE, *number),
+            Record::OriginClosed { number } => put_head(out, tag::ORIGIN_CLOSED, *number),
             Record::BackedOff { number, until_ms, due_wall_ms, expires_ms } => {
                 put_head(out, tag::BACKED_OFF, *number);
                 put_number(out, *until_ms);
@@ -190,6 +194,7 @@ impl<'a> Record<'a> {
             tag::FAILED => Record::Failed { number, expires_ms: reader.number()?, result: reader.bytes()?.into() },
             tag::REMOVED => Record::Removed { number },
             tag::FAILURE => Record::Failure { number },
+            tag::ORIGIN_CLOSED => Record::OriginClosed { number },
             tag::BACKED_OFF => Record::BackedOff {
                 number,
                 until_ms: reader.number()?,

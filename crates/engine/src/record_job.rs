@@ -34,6 +34,8 @@ pub(crate) struct Enqueued<'a> {
     /// It waits for a while. If it is blocked, that has not begun: only how long is known then.
     pub(crate) delay: Option<Delay>,
     pub(crate) runs: bool,
+    /// Where it came from, if that is open.
+    pub(crate) origin: Option<Box<[u8]>>,
 }
 
 /// The same, as it is written.
@@ -56,6 +58,7 @@ pub(crate) struct Full<'a> {
     pub(crate) delayed: bool,
     pub(crate) delay: Option<Delay>,
     pub(crate) runs: bool,
+    pub(crate) origin: Option<&'a [u8]>,
 }
 
 /// Which of the rare parts follow.
@@ -80,7 +83,7 @@ impl Full<'_> {
         put_bytes(out, self.queue);
         put_bytes(out, self.body);
         put_signed(out, self.urgency);
-        put_own_time(out, self.own_time, self.delay);
+        put_own_time(out, self.own_time, self.delay, self.origin);
         if let Some(uuid) = self.uuid {
             put_wide(out, uuid.0);
         }
@@ -146,6 +149,7 @@ impl Job {
             delayed: matches!(self.state, State::Delayed { due: Due::Wall(_), .. }),
             delay: rare.and_then(|rare| Delay::of_length(rare.delay_ms)),
             runs: self.runs(),
+            origin: rare.and_then(|rare| rare.origin.as_deref()),
         }
     }
 
@@ -178,6 +182,7 @@ impl Rare {
             + blockers
             + self.date.map_or(0, |(wall_ms, _)| date_len(wall_ms) + 2)
             + Delay::of_length(self.delay_ms).map_or(0, Delay::len)
+            + self.origin.as_ref().map_or(0, |origin| bytes_len(origin))
     }
 }
 
@@ -202,6 +207,7 @@ impl<'a> Enqueued<'a> {
             delayed: self.delayed,
             delay: self.delay,
             runs: self.runs,
+            origin: self.origin.as_deref(),
         }
     }
 
@@ -226,12 +232,31 @@ impl<'a> Enqueued<'a> {
             delayed: false,
             delay: None,
             runs: parts & has::RUNS != 0,
+            origin: None,
         };
-        (enqueued.own_time, enqueued.delay) = own_time(reader)?;
+        enqueued.decode_own_time(reader)?;
         if parts & !has::RUNS != 0 {
             enqueued.decode_rare(parts, reader)?;
         }
         Ok(enqueued)
+    }
+
+    /// With what else its first byte tells of.
+    fn decode_own_time(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
+        let kind = reader.byte()?;
+        self.own_time = match kind & !(DELAYED | FROM_ELSEWHERE) {
+            0 => OwnTime::None,
+            1 => OwnTime::Unlimited,
+            2 => OwnTime::Millis(reader.number()?),
+            _ => return Err(Damaged),
+        };
+        if kind & DELAYED != 0 {
+            self.delay = Some(Delay::decode(reader)?);
+        }
+        if kind & FROM_ELSEWHERE != 0 {
+            self.origin = Some(reader.bytes()?.into());
+        }
+        Ok(())
     }
 
     fn decode_rare(&mut self, parts: u8, reader: &mut Reader<'_>) -> Result<(), Damaged> {
@@ -271,18 +296,25 @@ pub(crate) const JOB_HEAD_MAX: usize = 192;
 /// Added to the kind of own time of a job that waits for a while.
 const DELAYED: u8 = 4;
 
-fn put_own_time(out: &mut Vec<u8>, own_time: OwnTime, delay: Option<Delay>) {
+/// Added to it if where the job came from is open.
+const FROM_ELSEWHERE: u8 = 8;
+
+fn put_own_time(out: &mut Vec<u8>, own_time: OwnTime, delay: Option<Delay>, origin: Option<&[u8]>) {
     let delayed = if delay.is_some() { DELAYED } else { 0 };
+    let more = delayed | if origin.is_some() { FROM_ELSEWHERE } else { 0 };
     match own_time {
-        OwnTime::None => out.push(delayed),
-        OwnTime::Unlimited => out.push(1 | delayed),
+        OwnTime::None => out.push(more),
+        OwnTime::Unlimited => out.push(1 | more),
         OwnTime::Millis(ms) => {
-            out.push(2 | delayed);
+            out.push(2 | more);
             put_number(out, ms);
         }
     }
     if let Some(delay) = delay {
         delay.encode(out);
+    }
+    if let Some(origin) = origin {
+        put_bytes(out, origin);
     }
 }
 
@@ -291,18 +323,6 @@ fn own_time_len(own_time: OwnTime) -> usize {
         OwnTime::None | OwnTime::Unlimited => 1,
         OwnTime::Millis(ms) => 1 + number_len(ms),
     }
-}
-
-fn own_time(reader: &mut Reader<'_>) -> Result<(OwnTime, Option<Delay>), Damaged> {
-    let kind = reader.byte()?;
-    let own_time = match kind & !DELAYED {
-        0 => OwnTime::None,
-        1 => OwnTime::Unlimited,
-        2 => OwnTime::Millis(reader.number()?),
-        _ => return Err(Damaged),
-    };
-    let delay = if kind & DELAYED == 0 { None } else { Some(Delay::decode(reader)?) };
-    Ok((own_time, delay))
 }
 
 fn put_failure_rule(out: &mut Vec<u8>, rule: &FailureRule) {

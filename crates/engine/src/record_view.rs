@@ -84,6 +84,7 @@ impl RecordView {
             Record::Counted { number }
             | Record::Undone { number }
             | Record::Removed { number }
+            | Record::OriginClosed { number }
             | Record::Failure { number } => view.number = Some(*number),
             Record::BackedOff { number, until_ms, due_wall_ms, expires_ms } => {
                 view.number = Some(*number);
@@ -106,17 +107,13 @@ impl RecordView {
                 view.put("urgency", Field::Signed(*urgency));
                 view.put("order", Field::Number(*order));
             }
-            Record::Revived { number, expires_ms } => {
-                view.number = Some(*number);
-                view.put_optional("expires_ms", *expires_ms);
-            }
             Record::Moved { number, queue, place, expires_ms } => {
                 view.number = Some(*number);
                 view.queue = Some(QueueName::new(queue));
                 view.put("place", Field::Number(*place));
                 view.put_optional("expires_ms", *expires_ms);
             }
-            Record::Woke { number, expires_ms } => {
+            Record::Woke { number, expires_ms } | Record::Revived { number, expires_ms } => {
                 view.number = Some(*number);
                 view.put_optional("expires_ms", *expires_ms);
             }
@@ -169,6 +166,9 @@ impl RecordView {
             OwnTime::Millis(ms) => self.put("own_time_ms", Field::Number(ms)),
         }
         self.put_delay(job.delay);
+        if let Some(origin) = &job.origin {
+            self.put("origin", Field::Bytes(origin.clone()));
+        }
         if let Some(uuid) = job.uuid {
             self.put_text("uuid", uuid.to_string());
         }
@@ -252,6 +252,7 @@ fn kind(record: &Record<'_>) -> &'static str {
         Record::Done { .. } => "done",
         Record::Failed { .. } => "failed",
         Record::Removed { .. } => "removed",
+        Record::OriginClosed { .. } => "origin_closed",
         Record::Failure { .. } => "failure",
         Record::BackedOff { .. } => "backed_off",
         Record::Rested { .. } => "rested",

@@ -26,7 +26,8 @@ pub enum Reply<'a> {
     NoJob,
     /// There is no job to take, and the time of one that the asker holds is nearly over.
     LeaseEnding,
-    /// It was completed, released, buried, revived, extended or removed; or a queue was paused, attended or left.
+    /// It was completed, released, buried, revived, extended or removed; a queue was paused, attended or left; an origin was
+    /// closed.
     Done,
     /// Jobs of a queue were revived.
     Revived {
@@ -78,6 +79,8 @@ pub enum Reply<'a> {
     Server(Counters),
     /// All queues together, and the server's counters at the same moment.
     Sum(Sum),
+    /// Origins that are open.
+    Origins(&'a [&'a [u8]]),
     /// Nothing was changed, and why.
     Refused(Refusal),
 }
@@ -95,6 +98,10 @@ pub enum Refusal {
     WrongState,
     /// No queue is called that.
     NoSuchQueue,
+    /// No origin that is open is called that.
+    NoSuchOrigin,
+    /// A job came from that origin, which is open.
+    OriginOpen,
     /// A living job has that UUID.
     DuplicateUuid,
     /// The UUID looks like one made from a number, and no such job lives.

@@ -43,6 +43,7 @@ impl Engine {
         answers: &mut Answers<'_>,
     ) {
         job.lifetime_ms = None;
+        job.origin = None;
         if let Err(refusal) = self.check_enqueue(now, &job, &Pending::default()) {
             return answers(client, Reply::Refused(refusal));
         }

@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub queues: Vec<QueueSnapshot>,
     /// In the order in which they began to wait.
     pub waiting: Vec<ClientId>,
+    /// The origins that are open: the job that came from there, which may be long gone, and its queue.
+    pub origins: Vec<(Vec<u8>, JobNumber, QueueName)>,
 }
 
 impl Snapshot {
@@ -95,7 +97,8 @@ impl Engine {
     /// The whole state.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let mut jobs: Vec<JobSnapshot> = self.store.jobs.iter().map(|job| self.snapshot_of(job)).collect();
+        let mut jobs: Vec<JobSnapshot> =
+            self.store.jobs.iter().filter(|job| !job.is_over()).map(|job| self.snapshot_of(job)).collect();
         jobs.sort_unstable_by_key(|job| job.number);
         let queues = self.store.queues.by_age().map(|queue| QueueSnapshot {
             name: queue.name.clone(),
@@ -105,10 +108,15 @@ impl Engine {
             pause: queue.pause,
             attended: (queue.putters, queue.takers),
         });
+        let origins = self.store.origins.iter().map(|(origin, &number)| {
+            let queue = self.store.queues.get(self.store.job(number).queue);
+            (origin.to_vec(), number, queue.name.clone())
+        });
         Snapshot {
             jobs,
             queues: queues.collect(),
             waiting: self.waiting.in_order().map(|(client, _)| client).collect(),
+            origins: origins.collect(),
         }
     }
 
@@ -219,10 +227,21 @@ impl Engine {
         let queues_bytes: usize = store.queues.all().map(Queue::memory_bytes).sum();
         assert_eq!(store.queues.memory_bytes(), queues_bytes, "memory of queues");
         self.check_stretches();
+        self.check_origins();
         self.check_attending();
         assert_eq!(store.timers.len(), timers + self.check_waiting() + self.check_pauses(), "deadlines");
         assert!(store.stirred.is_empty(), "the waiting have been served");
         assert!(store.idle.is_empty(), "queues without a reason have gone");
+    }
+
+    /// Checks that each origin that is open leads to its job.
+    fn check_origins(&self) {
+        let mut open = 0;
+        for (job, origin) in self.store.jobs.iter().filter_map(|job| Some((job, job.origin()?))) {
+            assert_eq!(self.store.origins.get(origin), Some(&job.number), "job {} by its origin", job.number);
+            open += 1;
+        }
+        assert_eq!(self.store.origins.len(), open, "jobs by origin");
     }
 
     /// Checks what is known of the log: that each job and queue is listed where its newest full record is, and what

@@ -22,6 +22,8 @@ pub(crate) struct Store {
     pub(crate) timers: Timers,
     /// Jobs by the UUID that their clients gave them.
     pub(crate) uuids: HashMap<Uuid, JobNumber, Seeded>,
+    /// Jobs by where they came from, where that is open.
+    pub(crate) origins: BTreeMap<Box<[u8]>, JobNumber>,
     /// For each job that blocks others: which, in the order in which they were put.
     pub(crate) blocks: HashMap<JobNumber, BTreeSet<JobNumber>, ByNumber>,
     /// What each client holds, in the order in which it was leased.
@@ -48,6 +50,7 @@ impl Store {
             queues: Queues::new(Seeded(seed)),
             timers: Timers::default(),
             uuids: HashMap::with_hasher(Seeded(seed)),
+            origins: BTreeMap::new(),
             blocks: HashMap::default(),
             held: HashMap::default(),
             attending: Attending::default(),
@@ -80,7 +83,10 @@ impl Store {
     /// The job of that UUID: its own, or made from its number.
     pub(crate) fn number_of(&self, uuid: Uuid) -> Option<JobNumber> {
         match uuid.number() {
-            Some(number) => self.jobs.get(number).filter(|job| job.uuid() == uuid).map(|job| job.number),
+            Some(number) => {
+                let is_it = |job: &&Job| job.uuid() == uuid && !job.is_over();
+                self.jobs.get(number).filter(is_it).map(|job| job.number)
+            }
             None => self.uuids.get(&uuid).copied(),
         }
     }

@@ -336,9 +336,12 @@ fn refusal_text(refusal: Refusal) -> &'static str {
         Refusal::DuplicateUuid | Refusal::ReservedUuid => "The job's UUID is taken",
         Refusal::LifetimeOver => "The job's lifetime is over",
         Refusal::BodyUnfit => "The job's data cannot be sent",
-        Refusal::WrongState | Refusal::NoSuchPrevious | Refusal::InvalidStep | Refusal::TooManySteps => {
-            "The command cannot be carried out"
-        }
+        Refusal::WrongState
+        | Refusal::NoSuchPrevious
+        | Refusal::InvalidStep
+        | Refusal::TooManySteps
+        | Refusal::NoSuchOrigin
+        | Refusal::OriginOpen => "The command cannot be carried out",
     }
 }
 

@@ -228,6 +228,8 @@ fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
         | Refusal::NoSuchQueue
         | Refusal::DuplicateUuid
         | Refusal::ReservedUuid
+        | Refusal::NoSuchOrigin
+        | Refusal::OriginOpen
         | Refusal::LifetimeOver
         | Refusal::BodyUnfit
         | Refusal::NoSuchPrevious

@@ -10,6 +10,7 @@ mod group;
 mod job;
 mod lease;
 mod look;
+mod origin;
 mod tick;
 mod wait;
 
@@ -21,6 +22,7 @@ use jobyard_engine::{
 };
 
 use job::{Job, State};
+use origin::Gone;
 use wait::Waiting;
 
 pub use change::{Change, Stage, Why};
@@ -38,6 +40,8 @@ pub struct Model {
     burials: u64,
     /// By number, because that is the order in which they are put.
     jobs: Vec<Job>,
+    /// Of jobs that are gone: where they came from, if that is open.
+    gone: Vec<Gone>,
     /// The oldest first.
     queues: Vec<QueueName>,
     /// Those of them that exist for ever.
@@ -77,6 +81,7 @@ impl Model {
             next_place: 1,
             burials: 0,
             jobs: Vec::new(),
+            gone: Vec::new(),
             queues: Vec::new(),
             kept_queues: BTreeSet::new(),
             putters: BTreeMap::new(),
@@ -112,6 +117,7 @@ impl Model {
             Command::Pause { queue, pause_ms } => self.pause(now, client, &queue, pause_ms, answers),
             Command::Remove { job, by } => self.remove(now, client, &job, by, answers),
             Command::Await { job, wait_ms } => self.await_result(now, client, &job, wait_ms, answers),
+            Command::CloseOrigin { origin } => self.close_origin(client, &origin, answers),
             Command::Group(steps) => self.group(now, client, &steps, answers),
             Command::Look(look) => self.look(now, client, &look, answers),
         }
@@ -220,6 +226,7 @@ impl Model {
             jobs: self.jobs.iter().map(Job::snapshot).collect(),
             queues: queues.collect(),
             waiting: self.waiting.iter().map(|waiting| waiting.client).collect(),
+            origins: self.open_origins(),
         }
     }
 

@@ -65,12 +65,15 @@ fn enqueued() -> impl Strategy<Value = Enqueued<'static>> {
     let base = (number(), number(), date(), queue(), bytes(), own_time);
     let rare = (option::of(uuid), option::of(time()), option::of(time()), option::of(option::of(1..3_u32)));
     let blockers = vec(number(), 0..3);
-    let rest =
-        (option::of(failure_rule()), blockers, option::of(dated), any::<bool>(), option::of(delay()), any::<bool>());
+    let origin = option::weighted(0.2, bytes());
+    let rest = (
+        (option::of(failure_rule()), blockers, option::of(dated), any::<bool>(), option::of(delay()), any::<bool>()),
+        origin,
+    );
     (base, rare, rest).prop_map(|(base, rare, rest)| {
         let (number, place, created_wall_ms, queue, body, own_time) = base;
         let (uuid, lifetime_ms, expires_ms, attempts) = rare;
-        let (failures, blockers, date, delayed, delay, runs) = rest;
+        let ((failures, blockers, date, delayed, delay, runs), origin) = rest;
         Enqueued {
             number,
             place,
@@ -90,6 +93,7 @@ fn enqueued() -> impl Strategy<Value = Enqueued<'static>> {
             delayed,
             delay,
             runs,
+            origin,
         }
     })
 }
@@ -141,6 +145,7 @@ fn record() -> impl Strategy<Value = Record<'static>> {
             Record::Failed { number, expires_ms, result }
         }),
         2 => number().prop_map(|number| Record::Removed { number }),
+        1 => number().prop_map(|number| Record::OriginClosed { number }),
         1 => number().prop_map(|number| Record::Failure { number }),
         1 => (number(), time(), date(), option::of(time())).prop_map(|(number, until_ms, due_wall_ms, expires_ms)| {
             Record::BackedOff { number, until_ms, due_wall_ms, expires_ms }
@@ -233,7 +238,7 @@ proptest! {
         }
         let mut engine = engine(1);
         engine.replay(&left, History::Damaged).expect("every record can be read");
-        for job in truth.store.jobs.iter().filter(|job| full.contains(&job.number)) {
+        for job in truth.store.jobs.iter().filter(|job| full.contains(&job.number) && !job.is_over()) {
             prop_assert!(engine.store.jobs.get(job.number).is_some(), "job {} is lost", job.number);
         }
         check_mended(engine);
@@ -278,6 +283,7 @@ fn history(seed: u64) -> (Engine, Vec<u8>) {
             })),
             6 => Command::Complete { job: some, by: By::Anyone, result },
             7 => Command::Fail { job: some, by: By::Anyone, result },
+            8 if roll(3) == 0 => Command::CloseOrigin { origin: [u8::try_from(roll(4)).unwrap()].into() },
             8 => Command::Remove { job: some, by: By::Anyone },
             _ if roll(2) == 0 => {
                 engine.disconnect(now, client, &mut |_, _| {});
@@ -305,6 +311,9 @@ fn some_job(next: JobNumber, roll: &mut impl FnMut(u64) -> u64) -> NewJob {
     }
     if roll(4) == 0 {
         job.uuid = Some(Uuid(0x6ba7_b810_9dad_41d1_80b4_00c0_4fd4_30c0 + u128::from(roll(4))));
+    }
+    if roll(5) == 0 {
+        job.origin = Some([u8::try_from(roll(4)).unwrap()].into());
     }
     if roll(3) == 0 {
         job.lifetime_ms = Some(roll(100));

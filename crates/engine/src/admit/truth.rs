@@ -247,6 +247,44 @@ fn what_befell_a_job_that_is_not_known_frees_what_it_blocked_and_uses_up_its_num
     }
 }
 
+#[test]
+fn an_origin_is_one_jobs_and_is_closed_once() {
+    let from = |number| Record::Enqueued(Enqueued { origin: Some(b"o"[..].into()), ..job(number) });
+    let closed = Record::OriginClosed { number: NEXT };
+    let removed = Record::Removed { number: NEXT };
+    let kept = || kept(Enqueued { origin: Some(b"o"[..].into()), ..job(NEXT) }, State::Ready);
+    for (what, records, fits) in [
+        ("once", vec![from(NEXT)], true),
+        ("twice", vec![from(NEXT), from(NEXT + 1)], false),
+        ("written anew", vec![from(NEXT), kept()], true),
+        ("closed", vec![from(NEXT), closed.clone(), from(NEXT + 1)], true),
+        ("closed twice", vec![from(NEXT), closed.clone(), closed.clone()], false),
+        ("of a job that is gone", vec![from(NEXT), removed.clone(), from(NEXT + 1)], false),
+        ("of a job that is gone, closed", vec![from(NEXT), removed.clone(), closed.clone(), from(NEXT + 1)], true),
+        ("never open", vec![Record::Enqueued(job(NEXT)), closed.clone()], false),
+    ] {
+        let mut store = store();
+        let replayed = records.into_iter().try_for_each(|record| store.replay(record, History::Whole));
+        assert_eq!(replayed.is_ok(), fits, "{what}");
+    }
+}
+
+#[test]
+fn an_origin_of_a_damaged_log_is_that_of_the_newest_job_and_the_older_one_stays() {
+    let from = |number| Record::Enqueued(Enqueued { origin: Some(b"o"[..].into()), ..job(number) });
+    for is_gone in [false, true] {
+        let mut store = store();
+        store.replay(from(NEXT), History::Damaged).unwrap();
+        if is_gone {
+            store.replay(Record::Removed { number: NEXT }, History::Damaged).unwrap();
+        }
+        store.replay(from(NEXT + 1), History::Damaged).unwrap();
+        assert_eq!(store.jobs.get(NEXT).is_some(), !is_gone);
+        assert_eq!(store.job(NEXT + 1).origin(), Some(&b"o"[..]));
+        assert_eq!(store.origins.len(), 1);
+    }
+}
+
 /// What is made of a record in a log that was damaged.
 fn mended(record: Record<'static>) -> Store {
     let mut store = store();

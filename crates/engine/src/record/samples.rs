@@ -29,6 +29,7 @@ pub(crate) fn enqueued(change: impl FnOnce(&mut Enqueued<'_>)) -> Enqueued<'stat
         delayed: false,
         delay: None,
         runs: false,
+        origin: None,
     };
     change(&mut enqueued);
     enqueued
@@ -39,6 +40,7 @@ fn with_every_part(enqueued: &mut Enqueued<'_>) {
     enqueued.delay = Some(Delay { ms: u64::MAX, until_ms: u64::MAX, shown_wall_ms: i64::MIN });
     enqueued.blockers = vec![1, 2, 300];
     enqueued.runs = true;
+    enqueued.origin = Some(b"from \xff"[..].into());
     enqueued.urgency = i128::MIN;
     enqueued.uuid = Some(Uuid(u128::MAX));
     enqueued.name = Some("näme".into());
@@ -130,5 +132,7 @@ pub(crate) fn one_of_each() -> Vec<Record<'static>> {
         Record::Moved { number: 6, queue: b"x", place: 8, expires_ms: None },
         Record::Woke { number: 6, expires_ms: Some(1) },
         Record::Unblocked { number: 6, place: 10, delayed: true, expires_ms: None },
+        Record::OriginClosed { number: 6 },
+        Record::Enqueued(enqueued(|enqueued| enqueued.origin = Some(Box::default()))),
     ]
 }

@@ -6,11 +6,23 @@ use jobyard_engine::{JobNumber, QueueName, Wait};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Put(Put),
+    /// Of a job that was elsewhere before.
+    PutOrigin(Put, Origin),
+    CloseOrigin(Box<[u8]>),
+    /// Those behind this one.
+    ListOrigins(Box<[u8]>),
     Reserve(Wait),
     ReserveJob(JobNumber),
     Delete(JobNumber),
-    Release { number: JobNumber, priority: u32, delay_s: u32 },
-    Bury { number: JobNumber, priority: u32 },
+    Release {
+        number: JobNumber,
+        priority: u32,
+        delay_s: u32,
+    },
+    Bury {
+        number: JobNumber,
+        priority: u32,
+    },
     Touch(JobNumber),
     Kick(u32),
     KickJob(JobNumber),
@@ -27,7 +39,10 @@ pub(super) enum Request {
     ListTubes,
     ListTubeUsed,
     ListTubesWatched,
-    PauseTube { tube: QueueName, pause_s: u32 },
+    PauseTube {
+        tube: QueueName,
+        pause_s: u32,
+    },
     Quit,
 }
 
@@ -40,6 +55,13 @@ pub(super) struct Put {
     pub(super) size: u32,
     /// Whether something stands behind the size. A body that is too big is skipped all the same.
     pub(super) has_more: bool,
+}
+
+/// Where a job was before, and how it stood there.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) name: Box<[u8]>,
+    pub(super) is_buried: bool,
 }
 
 /// Why a line, or the body behind it, is nothing that can be carried out.
@@ -149,11 +171,15 @@ impl From<Fault> for Parsed {
 type Read = fn(&[u8]) -> Parsed;
 
 /// Verbs as they begin a line, blank included where one is asked for. Of several that fit the first counts.
-const VERBS: [(&[u8], Read); 25] = [
+const VERBS: [(&[u8], Read); 29] = [
     (b"put ", put),
     (b"peek ", |rest| Parsed::of(Counted::Peek, only_number(rest).map(Request::Peek))),
     (b"peek-ready", |rest| Parsed::of(Counted::PeekReady, alone(rest, Request::PeekReady))),
     (b"peek-delayed", |rest| Parsed::of(Counted::PeekDelayed, alone(rest, Request::PeekDelayed))),
+    (b"put-origin ", |rest| Parsed::uncounted(put_origin(rest))),
+    (b"close-origin ", |rest| Parsed::uncounted(origin(rest).map(Request::CloseOrigin))),
+    (b"list-origins ", |rest| Parsed::uncounted(origin(rest).map(Request::ListOrigins))),
+    (b"list-origins", |rest| Parsed::uncounted(alone(rest, Request::ListOrigins(Box::default())))),
     (b"peek-buried", |rest| Parsed::of(Counted::PeekBuried, alone(rest, Request::PeekBuried))),
     (b"reserve-with-timeout ", |rest| Parsed::of(Counted::ReserveWithTimeout, timeout(rest).map(Request::Reserve))),
     (b"reserve-job ", |rest| Parsed::uncounted(only_number(rest).map(Request::ReserveJob))),
@@ -194,6 +220,25 @@ fn put(mut rest: &[u8]) -> Parsed {
     };
     let has_more = !rest.is_empty();
     Parsed::of(Counted::Put, Some(Request::Put(Put { priority, delay_s, ttr_s, size, has_more })))
+}
+
+/// `put-origin <priority> <delay> <ttr> <size> <ready or buried> <origin>`
+fn put_origin(mut rest: &[u8]) -> Option<Request> {
+    let (priority, delay_s) = (small(&mut rest)?, small(&mut rest)?);
+    let (ttr_s, size) = (small(&mut rest)?, small(&mut rest)?);
+    let (is_buried, name) = match (rest.strip_prefix(b" ready "), rest.strip_prefix(b" buried ")) {
+        (Some(name), _) => (false, name),
+        (None, Some(name)) => (true, name),
+        (None, None) => return None,
+    };
+    let put = Put { priority, delay_s, ttr_s, size, has_more: false };
+    Some(Request::PutOrigin(put, Origin { name: origin(name)?, is_buried }))
+}
+
+/// What an origin is called.
+fn origin(name: &[u8]) -> Option<Box<[u8]>> {
+    let is_name = (1..=ORIGIN_BYTES_MAX).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
+    is_name.then(|| name.into())
 }
 
 /// `release <number> <priority> <delay>`
@@ -294,6 +339,9 @@ fn low_bits(value: u64) -> u32 {
     u32::try_from(value & u64::from(u32::MAX)).expect("32 bits")
 }
 
+/// The longest name of an origin.
+pub const ORIGIN_BYTES_MAX: usize = 128;
+
 /// The longest name of a tube.
 pub const NAME_BYTES_MAX: usize = 200;
 
@@ -379,6 +427,27 @@ mod tests {
         }
         for line in ["put 1 2 3", "put 1 2 3 x", "put 1 2 3 4294967296", "put -1 2 3 4"] {
             assert_eq!(parse(line.as_bytes()), Fault::BadFormat.into(), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_a_word() {
+        let put = Put { priority: 1, delay_s: 2, ttr_s: 3, size: 4, has_more: false };
+        let origin = |is_buried| Origin { name: b"h:1/2"[..].into(), is_buried };
+        assert_eq!(said("put-origin 1 2 3 4 ready h:1/2"), Ok(Request::PutOrigin(put, origin(false))));
+        assert_eq!(said("put-origin 1 2 3 4 buried h:1/2"), Ok(Request::PutOrigin(put, origin(true))));
+        assert_eq!(said("close-origin h:1/2"), Ok(Request::CloseOrigin(b"h:1/2"[..].into())));
+        assert_eq!(said("list-origins h:1/2"), Ok(Request::ListOrigins(b"h:1/2"[..].into())));
+        assert_eq!(said("list-origins"), Ok(Request::ListOrigins(Box::default())));
+        let (long, longer) = ("o".repeat(128), "o".repeat(129));
+        assert_eq!(said(&format!("close-origin {long}")), Ok(Request::CloseOrigin(long.as_bytes().into())));
+        for wrong in ["", " ", "a b", "a ", "\u{e4}", "\x01", &longer] {
+            assert_eq!(said(&format!("close-origin {wrong}")), BAD, "{wrong:?}");
+        }
+        for wrong in
+            ["1 2 3 ready o", "1 2 3 4 delayed o", "1 2 3 4 ready", "1 2 3 4 ready  o", "1 2 3 4294967296 ready o"]
+        {
+            assert_eq!(said(&format!("put-origin {wrong}")), BAD, "{wrong}");
         }
     }
 

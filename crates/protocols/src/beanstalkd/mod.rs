@@ -16,8 +16,8 @@ use crate::input::{Input, Line};
 use crate::table::Begins;
 
 pub(crate) use line::Counted;
-use line::{Fault, Parsed, Put, Request};
-pub use line::{NAME_BYTES_MAX, is_tube};
+use line::{Fault, Origin, Parsed, Put, Request};
+pub use line::{NAME_BYTES_MAX, ORIGIN_BYTES_MAX, is_tube};
 pub use requests::{HOLD, new_job, urgency};
 pub use stats::VERSION;
 
@@ -43,6 +43,8 @@ pub(crate) struct Beanstalkd {
     watched_bytes: usize,
     /// What comes next.
     expected: Expected,
+    /// Where the job was before whose body comes next.
+    origin: Option<Origin>,
     /// What the engine was asked last.
     asked: Asked,
 }
@@ -72,6 +74,7 @@ enum Asked {
     JobStatistics,
     Jobs,
     Tubes,
+    Origins,
     TubeStatistics,
     Statistics,
     Kick,
@@ -91,6 +94,7 @@ impl Default for Beanstalkd {
             watched_bytes: requests::name_bytes(&default),
             watched: vec![default],
             expected: Expected::Line,
+            origin: None,
             asked: Asked::Quietly,
         }
     }
@@ -124,7 +128,8 @@ impl Beanstalkd {
             context.tallies.beanstalkd.count(counted);
         }
         match request {
-            Ok(Request::Put(put)) => self.begin_body(put, input, out, context),
+            Ok(Request::Put(put)) => self.begin_body(put, None, input, out, context),
+            Ok(Request::PutOrigin(put, origin)) => self.begin_body(put, Some(origin), input, out, context),
             Ok(request) => self.request(request, out),
             Err(fault) => answer(fault, out),
         }
@@ -138,7 +143,14 @@ impl Beanstalkd {
         answer(Fault::BadFormat, out)
     }
 
-    fn begin_body(&mut self, put: Put, input: &mut Input, out: &mut Vec<u8>, context: &Context<'_>) -> Next {
+    fn begin_body(
+        &mut self,
+        put: Put,
+        origin: Option<Origin>,
+        input: &mut Input,
+        out: &mut Vec<u8>,
+        context: &Context<'_>,
+    ) -> Next {
         if put.size as usize > context.limits.body_bytes_max {
             let left = u64::from(put.size) + END.len() as u64;
             return self.skip_body(left, Fault::JobTooBig, input, out);
@@ -146,6 +158,7 @@ impl Beanstalkd {
         if put.has_more {
             return answer(Fault::BadFormat, out);
         }
+        self.origin = origin;
         self.read_body(put, input, out)
     }
 
@@ -163,7 +176,8 @@ impl Beanstalkd {
         }
         let body = input.take(0, size);
         input.consume(END.len());
-        self.ask(Asked::Word("INSERTED"), requests::enqueue(put, self.used.clone(), body))
+        let command = requests::enqueue(put, self.origin.take(), self.used.clone(), body);
+        self.ask(Asked::Word("INSERTED"), command)
     }
 
     fn skip_body(&mut self, left: u64, fault: Fault, input: &mut Input, out: &mut Vec<u8>) -> Next {
@@ -216,8 +230,9 @@ impl Codec for Beanstalkd {
             (Asked::TubeStatistics, Reply::Queue(queue)) => stats::tube(queue, out, context),
             (Asked::Statistics, Reply::Sum(sum)) => stats::server(sum, out, context),
             (Asked::Tubes, Reply::Queues { queues, .. }) => {
-                stats::names(queues.iter().map(|queue| queue.name), out);
+                stats::names(queues.iter().map(|queue| queue.name.as_bytes()), out);
             }
+            (Asked::Origins, Reply::Origins(open)) => stats::names(open.iter().copied(), out),
             (Asked::Kick, Reply::Revived { count }) => write::counted(out, "KICKED", *count as u64),
             (Asked::Word(word), Reply::Enqueued { number, .. }) => write::counted(out, word, *number),
             (Asked::Word(word), Reply::Done) => write::line(out, word),

@@ -5,12 +5,15 @@ use jobyard_engine::{
     Role, Start, Wait, Which,
 };
 
-use super::line::{Put, Request, is_tube};
+use super::line::{Origin, Put, Request, is_tube};
 use super::{Asked, Beanstalkd, DEFAULT_TUBE, stats, write};
 use crate::codec::Next;
 
 /// Whoever waits is told when a job that it holds has no more time left than this.
 const SAFETY_MARGIN_MS: u64 = 1_000;
+
+/// How many origins are shown at a time.
+const ORIGINS_SHOWN_MAX: usize = 1_000;
 
 /// What a job is taken for: its time, and no longer than the connection lasts.
 pub const HOLD: Hold = Hold::ConnectionTimed(Parting::Release);
@@ -19,7 +22,11 @@ impl Beanstalkd {
     /// Carries out a request that has no body.
     pub(super) fn request(&mut self, request: Request, out: &mut Vec<u8>) -> Next {
         match request {
-            Request::Put(_) => unreachable!("its body comes first"),
+            Request::Put(_) | Request::PutOrigin(..) => unreachable!("its body comes first"),
+            Request::CloseOrigin(origin) => self.ask(Asked::Word("CLOSED"), Command::CloseOrigin { origin }),
+            Request::ListOrigins(after) => {
+                self.look(Asked::Origins, Look::Origins { after, count_max: ORIGINS_SHOWN_MAX })
+            }
             Request::Reserve(wait) => self.ask(Asked::Reserve, reserve(self.watched.clone(), wait)),
             Request::ReserveJob(number) => {
                 self.ask(Asked::ReserveJob, Command::LeaseJob { job: JobRef::Number(number), hold: HOLD })
@@ -65,7 +72,7 @@ impl Beanstalkd {
                 Next::Answered
             }
             Request::ListTubesWatched => {
-                stats::names(self.watched.iter(), out);
+                stats::names(self.watched.iter().map(QueueName::as_bytes), out);
                 Next::Answered
             }
             Request::Quit => Next::Close,
@@ -122,9 +129,15 @@ impl Beanstalkd {
 }
 
 /// The job that a put is for.
-pub(super) fn enqueue(put: Put, queue: QueueName, body: Box<[u8]>) -> Command {
+pub(super) fn enqueue(put: Put, origin: Option<Origin>, queue: QueueName, body: Box<[u8]>) -> Command {
+    let start = match &origin {
+        Some(Origin { is_buried: true, .. }) => Start::Buried,
+        _ if put.delay_s == 0 => Start::Now,
+        _ => Start::After(millis(put.delay_s)),
+    };
     Command::Enqueue(Box::new(NewJob {
-        start: if put.delay_s == 0 { Start::Now } else { Start::After(millis(put.delay_s)) },
+        start,
+        origin: origin.map(|origin| origin.name),
         ..new_job(queue, put.priority, millis(put.ttr_s.max(1)), body)
     }))
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use jobyard_engine::{Due, JobView, OwnTime, QueueCounts, QueueName, QueueView, StateView, Sum, Tally};
+use jobyard_engine::{Due, JobView, OwnTime, QueueCounts, QueueView, StateView, Sum, Tally};
 
 use super::line::Counted;
 use super::write::{self, NOT_FOUND};
@@ -105,12 +105,12 @@ pub(super) fn server(sum: &Sum, out: &mut Vec<u8>, context: &Context<'_>) {
     page.write(out);
 }
 
-/// `list-tubes` and `list-tubes-watched`
-pub(super) fn names<'a>(names: impl Iterator<Item = &'a QueueName>, out: &mut Vec<u8>) {
+/// `list-tubes`, `list-tubes-watched` and `list-origins`
+pub(super) fn names<'a>(names: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     let mut page = Page::new();
     for name in names {
         page.0.extend_from_slice(b"- ");
-        page.0.extend_from_slice(name.as_bytes());
+        page.0.extend_from_slice(name);
         page.0.push(b'\n');
     }
     page.write(out);

@@ -51,9 +51,13 @@ pub(super) fn refusal(refusal: Refusal) -> &'static str {
         | Refusal::TooManyNamed
         | Refusal::TooManyQueues
         | Refusal::QueueNameTooLong => OUT_OF_MEMORY,
-        Refusal::NoSuchJob | Refusal::NotHeld | Refusal::Finished | Refusal::WrongState | Refusal::NoSuchQueue => {
-            NOT_FOUND
-        }
+        Refusal::OriginOpen => "OPEN",
+        Refusal::NoSuchJob
+        | Refusal::NotHeld
+        | Refusal::Finished
+        | Refusal::WrongState
+        | Refusal::NoSuchQueue
+        | Refusal::NoSuchOrigin => NOT_FOUND,
         Refusal::DuplicateUuid
         | Refusal::ReservedUuid
         | Refusal::LifetimeOver

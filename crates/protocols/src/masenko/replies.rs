@@ -115,6 +115,8 @@ pub(super) fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
         | Refusal::NoSuchQueue
         | Refusal::DuplicateUuid
         | Refusal::ReservedUuid
+        | Refusal::NoSuchOrigin
+        | Refusal::OriginOpen
         | Refusal::LifetimeOver
         | Refusal::BodyUnfit
         | Refusal::InvalidStep => "refused".to_owned(),

@@ -332,7 +332,12 @@ fn refusal_text(refusal: Refusal) -> &'static str {
         Refusal::NoSuchQueue => "No such queue.",
         Refusal::DuplicateUuid | Refusal::ReservedUuid => "Id is taken.",
         Refusal::LifetimeOver => "Lifetime is over.",
-        Refusal::WrongState | Refusal::NoSuchPrevious | Refusal::InvalidStep | Refusal::TooManySteps => UNRECOGNIZED,
+        Refusal::WrongState
+        | Refusal::NoSuchPrevious
+        | Refusal::InvalidStep
+        | Refusal::TooManySteps
+        | Refusal::NoSuchOrigin
+        | Refusal::OriginOpen => UNRECOGNIZED,
     }
 }
 

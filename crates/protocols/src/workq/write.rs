@@ -25,7 +25,7 @@ pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect, out: &mut Vec<u8>, cont
         Reply::Queues { queues: list, .. } => queues(list, out),
         Reply::Server(counters) => server(counters, out, context),
         Reply::Refused(refusal) | Reply::GroupRefused { refusal, .. } => refused(*refusal, out),
-        Reply::Grouped { .. } | Reply::Revived { .. } | Reply::LeaseEnding | Reply::Sum(_) => {
+        Reply::Grouped { .. } | Reply::Revived { .. } | Reply::LeaseEnding | Reply::Sum(_) | Reply::Origins(_) => {
             unreachable!("workq asks for no such thing: {reply:?}")
         }
     }
@@ -54,6 +54,8 @@ fn refused(refusal: Refusal, out: &mut Vec<u8>) {
         | Refusal::TooManyHeld
         | Refusal::BodyUnfit
         | Refusal::NoSuchPrevious
+        | Refusal::NoSuchOrigin
+        | Refusal::OriginOpen
         | Refusal::InvalidStep
         | Refusal::TooManySteps => unreachable!("workq asks for nothing that is refused so: {refusal:?}"),
     }

@@ -78,7 +78,7 @@ impl Model {
         self.attendants.clear();
         let (kept, mut others): (Vec<_>, Vec<_>) =
             self.queues.drain(..).partition(|queue| self.kept_queues.contains(queue));
-        others.retain(|queue| self.jobs.iter().any(|job| job.queue == *queue));
+        others.retain(|queue| self.has_jobs(queue));
         others.sort();
         self.queues = [kept, others].concat();
     }
@@ -87,9 +87,7 @@ impl Model {
     pub(super) fn forget_idle_queues(&mut self) {
         let mut queues = std::mem::take(&mut self.queues);
         queues.retain(|queue| {
-            let has_reason = self.kept_queues.contains(queue)
-                || self.attended(queue) != (0, 0)
-                || self.jobs.iter().any(|job| job.queue == *queue);
+            let has_reason = self.kept_queues.contains(queue) || self.attended(queue) != (0, 0) || self.has_jobs(queue);
             if !has_reason {
                 self.pauses.remove(queue);
                 self.totals.remove(queue);
@@ -97,6 +95,11 @@ impl Model {
             has_reason
         });
         self.queues = queues;
+    }
+
+    /// Whether it has a job, or one that is gone and whose origin is open.
+    fn has_jobs(&self, queue: &QueueName) -> bool {
+        self.jobs.iter().any(|job| job.queue == *queue) || self.gone.iter().any(|gone| gone.queue == *queue)
     }
 
     /// How many put jobs there, and how many take them.

@@ -19,7 +19,7 @@ impl Model {
     }
 
     pub(super) fn run(&mut self, now: Now, client: ClientId, new: NewJob, wait_ms: u64, answers: &mut Answers<'_>) {
-        let new = NewJob { lifetime_ms: None, ..new };
+        let new = NewJob { lifetime_ms: None, origin: None, ..new };
         if let Err(refusal) = self.check_enqueue(now, &new, &[]) {
             answers(client, Reply::Refused(refusal));
             return;
@@ -47,6 +47,9 @@ impl Model {
             if uuid.number().is_some() {
                 return Err(Refusal::ReservedUuid);
             }
+        }
+        if new.origin.as_ref().is_some_and(|origin| self.is_open(origin)) {
+            return Err(Refusal::OriginOpen);
         }
         for blocker in &new.blockers {
             if let Blocker::Previous(back) = *blocker
@@ -93,6 +96,10 @@ impl Model {
         self.jobs.push(job);
         if !is_blocked {
             self.enter_queue(now, number);
+        }
+        if !is_blocked && new.start == Start::Buried {
+            self.burials += 1;
+            self.job_mut(number).state = State::Buried { nth: self.burials };
         }
         self.note(Why::Put);
         number

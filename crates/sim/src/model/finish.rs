@@ -190,6 +190,7 @@ impl Model {
     }
 
     fn forget(&mut self, number: JobNumber) {
+        self.remember_origin(&self.job(number).clone());
         self.jobs.retain(|job| job.number != number);
     }
 }

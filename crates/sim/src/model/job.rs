@@ -36,6 +36,8 @@ pub(super) struct Job {
     pub runs: bool,
     /// Since the last restart.
     pub tally: Tally,
+    /// While it is open.
+    pub origin: Option<Box<[u8]>>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,12 +70,14 @@ impl Job {
     /// The job as it is before it is known whether it is blocked, delayed or ready.
     pub fn new(number: JobNumber, new: &NewJob, now: Now) -> Job {
         let (rank, due_wall_ms) = match new.start {
-            Start::Now | Start::After(_) => (1, 0),
+            Start::Now | Start::After(_) | Start::Buried => (1, 0),
             Start::At { wall_ms, rank: DateRank::Ahead } => (0, wall_ms),
             Start::At { wall_ms, rank: DateRank::Behind } => (2, wall_ms),
         };
         let expires_ms = match (new.start, new.lifetime_ms) {
-            (Start::Now | Start::After(_), Some(lifetime_ms)) => now.engine_ms.saturating_add(lifetime_ms),
+            (Start::Now | Start::After(_) | Start::Buried, Some(lifetime_ms)) => {
+                now.engine_ms.saturating_add(lifetime_ms)
+            }
             _ => NEVER_MS,
         };
         Job {
@@ -100,6 +104,7 @@ impl Job {
             delay_ms: if let Start::After(ms) = new.start { ms } else { 0 },
             runs: false,
             tally: Tally::default(),
+            origin: new.origin.clone(),
         }
     }
 
@@ -139,7 +144,7 @@ impl Job {
 
     pub fn date_wall_ms(&self) -> Option<i64> {
         match self.start {
-            Start::Now | Start::After(_) => None,
+            Start::Now | Start::After(_) | Start::Buried => None,
             Start::At { wall_ms, .. } => Some(wall_ms),
         }
     }

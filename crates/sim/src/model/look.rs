@@ -41,6 +41,11 @@ impl Model {
             }
             Look::Server => answers(client, Reply::Server(self.counters)),
             Look::Sum => answers(client, Reply::Sum(self.sum())),
+            Look::Origins { after, count_max } => {
+                let open = self.open_origins();
+                let behind = open.iter().map(|(origin, ..)| &origin[..]).filter(|origin| *origin > &after[..]);
+                answers(client, Reply::Origins(&behind.take(*count_max).collect::<Vec<_>>()));
+            }
         }
     }
 

@@ -44,6 +44,7 @@ impl Moment<'_> {
             Ask::Remove { target, by } => Command::Remove { job: self.job_ref(target), by: *by },
             Ask::LeaseJob { target, hold } => Command::LeaseJob { job: self.job_ref(target), hold: *hold },
             Ask::Await { target, wait_ms } => Command::Await { job: self.job_ref(target), wait_ms: *wait_ms },
+            Ask::CloseOrigin(which) => Command::CloseOrigin { origin: [*which].into() },
             Ask::Group(steps) => Command::Group(steps.iter().map(|step| self.group_step(step)).collect()),
             Ask::Look(look) => Command::Look(self.look(look)),
         }
@@ -70,6 +71,7 @@ impl Moment<'_> {
             }
             LookAt::Server => Look::Server,
             LookAt::Sum => Look::Sum,
+            LookAt::Origins { after, count_max } => Look::Origins { after: [after].into(), count_max },
         }
     }
 
@@ -83,7 +85,7 @@ impl Moment<'_> {
             DraftBlocker::Previous(back) => Blocker::Previous(back),
         });
         let start = match draft.rules.start {
-            start @ (Start::Now | Start::After(_)) => start,
+            start @ (Start::Now | Start::After(_) | Start::Buried) => start,
             Start::At { wall_ms, rank } => Start::At { wall_ms: self.wall_ms + wall_ms, rank },
         };
         NewJob { uuid, blockers: blockers.collect(), start, ..NewJob::clone(&draft.rules) }

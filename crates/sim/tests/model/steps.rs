@@ -67,6 +67,7 @@ pub enum Ask {
     Leave(QueueName),
     Remove { target: Target, by: By },
     Await { target: Target, wait_ms: u64 },
+    CloseOrigin(u8),
     Group(Vec<GroupStep>),
     Look(LookAt),
 }
@@ -87,6 +88,7 @@ pub enum LookAt {
     Queues { order: QueueOrder, all: bool, offset: usize, count_max: usize },
     Server,
     Sum,
+    Origins { after: u8, count_max: usize },
 }
 
 /// A job to be put. The date in `rules` is counted from the wall clock's time.
@@ -198,9 +200,9 @@ fn ask() -> impl Strategy<Value = Ask> {
         12 => (target(), by(), 0..3_u8).prop_map(|(target, by, result)| Ask::Fail { target, by, result }),
         6 => (prop_oneof![held().boxed(), target().boxed()], option::weighted(0.5, again()))
             .prop_map(|(target, again)| Ask::Release { target, again }),
-        9 => (prop_oneof![3 => held().boxed(), 1 => target().boxed()], urgency())
+        12 => (prop_oneof![3 => held().boxed(), 1 => target().boxed()], urgency())
             .prop_map(|(target, urgency)| Ask::Bury { target, urgency }),
-        9 => (0..QUEUES.len(), 0..5_usize).prop_map(|(queue, count_max)| Ask::Revive { queue, count_max }),
+        12 => (0..QUEUES.len(), 0..5_usize).prop_map(|(queue, count_max)| Ask::Revive { queue, count_max }),
         3 => target().prop_map(Ask::ReviveJob),
         3 => buried().prop_map(Ask::ReviveJob),
         3 => prop_oneof![3 => held().boxed(), 1 => target().boxed()].prop_map(Ask::Extend),
@@ -211,11 +213,17 @@ fn ask() -> impl Strategy<Value = Ask> {
         4 => (target(), prop_oneof![3 => Just(By::Anyone).boxed(), 1 => by().boxed()])
             .prop_map(|(target, by)| Ask::Remove { target, by }),
         14 => (prop_oneof![target().boxed(), buried().boxed()], hold()).prop_map(|(target, hold)| Ask::LeaseJob { target, hold }),
+        4 => origin().prop_map(Ask::CloseOrigin),
         6 => (target(), wait_ms()).prop_map(|(target, wait_ms)| Ask::Await { target, wait_ms }),
         8 => vec(group_step(), 0..=5).prop_map(Ask::Group),
         5 => vec(held().prop_map(GroupStep::Complete), 1..=2).prop_map(Ask::Group),
         8 => look().prop_map(Ask::Look),
     ]
+}
+
+/// One of a few.
+fn origin() -> impl Strategy<Value = u8> {
+    0..4_u8
 }
 
 fn wait_ms() -> impl Strategy<Value = u64> {
@@ -269,9 +277,10 @@ fn rules() -> impl Strategy<Value = NewJob> {
         option::weighted(0.5, lifetime_ms),
         option::weighted(0.5, attempts),
         option::weighted(0.7, failure_rule()),
-        prop_oneof![1 => Just(true), 2 => Just(false)],
+        (prop_oneof![1 => Just(true), 2 => Just(false)], option::weighted(0.15, origin())),
     )
-        .prop_map(|(queue, body, urgency, name, own_time, start, lifetime_ms, attempts, failures, keeps_queue)| {
+        .prop_map(|(queue, body, urgency, name, own_time, start, lifetime_ms, attempts, failures, rest)| {
+            let (keeps_queue, origin) = rest;
             NewJob {
                 urgency,
                 name: name.map(Into::into),
@@ -281,6 +290,7 @@ fn rules() -> impl Strategy<Value = NewJob> {
                 attempts,
                 failures,
                 keeps_queue,
+                origin: origin.map(|which| [which].into()),
                 ..NewJob::plain(queue, body.into())
             }
         })
@@ -302,6 +312,7 @@ fn start() -> impl Strategy<Value = Start> {
     prop_oneof![
         6 => Just(Start::Now),
         1 => delay_ms().prop_map(Start::After),
+        1 => Just(Start::Buried),
         2 => (wall_ms, rank).prop_map(|(wall_ms, rank)| Start::At { wall_ms, rank }),
     ]
 }
@@ -375,6 +386,7 @@ fn look() -> impl Strategy<Value = LookAt> {
         }),
         Just(LookAt::Server),
         Just(LookAt::Sum),
+        (origin(), count_max()).prop_map(|(after, count_max)| LookAt::Origins { after, count_max }),
     ]
 }
 

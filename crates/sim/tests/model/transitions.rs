@@ -92,13 +92,14 @@ type Row = (&'static str, Why, Stage, &'static [Stage]);
 /// All that there is.
 #[rustfmt::skip]
 const TRANSITIONS: &[Row] = &[
-    ("Enqueue", Why::Put, Stage::None, &[Stage::Blocked, Stage::Dated, Stage::Resting, Stage::Ready]),
-    ("Run", Why::Put, Stage::None, &[Stage::Blocked, Stage::Dated, Stage::Resting, Stage::Ready]),
+    ("Enqueue", Why::Put, Stage::None, &[Stage::Blocked, Stage::Dated, Stage::Resting, Stage::Ready, Stage::Buried]),
+    ("Run", Why::Put, Stage::None, &[Stage::Blocked, Stage::Dated, Stage::Resting, Stage::Ready, Stage::Buried]),
     ("Run", Why::RunOver, Stage::Blocked, &[Stage::None]),
     ("Run", Why::RunOver, Stage::Dated, &[Stage::None]),
     ("Run", Why::RunOver, Stage::Resting, &[Stage::None]),
     ("Run", Why::RunOver, Stage::Ready, &[Stage::None]),
-    ("Group", Why::Put, Stage::None, &[Stage::Blocked, Stage::Dated, Stage::Resting, Stage::Ready]),
+    ("Run", Why::RunOver, Stage::Buried, &[Stage::None]),
+    ("Group", Why::Put, Stage::None, &[Stage::Blocked, Stage::Dated, Stage::Resting, Stage::Ready, Stage::Buried]),
     ("Group", Why::Completed, Stage::Held, &[Stage::None, Stage::Done]),
     ("Group", Why::Unblocked, Stage::Blocked, &[Stage::Dated, Stage::Resting, Stage::Ready]),
     ("Lease", Why::Taken, Stage::Ready, &[Stage::Leased, Stage::Held]),

@@ -407,6 +407,9 @@ fn difference(model: &Snapshot, engine: &Snapshot) -> String {
     if model.waiting != engine.waiting {
         lines.push(format!("  waiting, model:  {:?}\n  waiting, engine: {:?}", model.waiting, engine.waiting));
     }
+    if model.origins != engine.origins {
+        lines.push(format!("  origins, model:  {:?}\n  origins, engine: {:?}", model.origins, engine.origins));
+    }
     lines.join("\n")
 }
 
