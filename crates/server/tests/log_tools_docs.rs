@@ -10,9 +10,20 @@ use serde_json::Value;
 use support::{run_with, text};
 
 /// What no directory of ours has: a lease that was lost on its way, an empty batch, damage, what was dropped meanwhile, and what
-/// was put aside or put back for later.
-const NOT_THERE: [&str; 9] =
-    ["undone", "none", "damaged", "dropped", "released", "buried", "revived", "delay_ms", "order"];
+/// was put aside, put back for later, or moved from elsewhere.
+const NOT_THERE: [&str; 11] = [
+    "undone",
+    "none",
+    "damaged",
+    "dropped",
+    "released",
+    "buried",
+    "revived",
+    "delay_ms",
+    "order",
+    "origin",
+    "origin_closed",
+];
 
 fn page() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/log-tools.md")).unwrap()
