@@ -9,6 +9,7 @@ use jobyard_protocols::PROTOCOLS;
 use crate::address::ANY_PORT;
 use crate::bench;
 use crate::config::{Layer, limits_help};
+use crate::import;
 
 /// One job queue for every client you already have.
 ///
@@ -45,6 +46,13 @@ pub enum Command {
     /// finishes it, over and over, in a queue with a new name, and leaves nothing in it, unless told to.
     #[command(after_long_help = bench::NOTES)]
     Bench(bench::Arguments),
+
+    /// Move the jobs of a running beanstalkd here
+    ///
+    /// Moves the ready, delayed and buried jobs of a beanstalkd that goes on running into a Jobyard that is running, each exactly
+    /// once: whoever is killed when, run it again. Priority, time to run and what is left of a delay are kept.
+    #[command(after_long_help = import::NOTES)]
+    Import(import::Arguments),
 
     /// Take beanstalkd's place
     ///

@@ -13,6 +13,7 @@ mod commit_thread;
 mod config;
 mod disk;
 mod failure;
+mod import;
 mod log_tools;
 mod logging;
 mod machine;
@@ -44,6 +45,7 @@ pub fn main() -> ExitCode {
         Command::Serve(arguments) => serve::serve(*arguments),
         Command::Log(command) => log_tools::run(&command).map_err(Failure::Runtime),
         Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Import(arguments) => import::import(&arguments),
         Command::Beanstalkd(arguments) => beanstalkd::command(&arguments).map_err(Failure::Runtime),
     };
     match outcome {

@@ -256,7 +256,7 @@ impl Codec for Beanstalkd {
 
 /// Whether the first bytes are those of beanstalkd.
 pub(crate) fn begins(bytes: &[u8]) -> Begins {
-    const OPENINGS: [&[u8]; 16] = [
+    const OPENINGS: [&[u8]; 19] = [
         b"put ",
         b"use ",
         b"watch ",
@@ -273,6 +273,9 @@ pub(crate) fn begins(bytes: &[u8]) -> Begins {
         b"list-tube",
         b"pause-tube",
         b"quit\r\n",
+        b"put-origin ",
+        b"close-origin ",
+        b"list-origins",
     ];
     match bytes.strip_prefix(b"delete ") {
         Some(number) => begins_number(number),

@@ -63,6 +63,11 @@ impl Original {
         }
     }
 
+    /// As `jobyard import` is told.
+    pub fn url(&self) -> String {
+        format!("beanstalkd://127.0.0.1:{}", self.port)
+    }
+
     pub fn connect(&self) -> Peer {
         Peer::connect(([127, 0, 0, 1], self.port).into())
     }

@@ -1,0 +1,204 @@
+//! `jobyard import`: moves the jobs of a running beanstalkd into a running Jobyard, each exactly once.
+//!
+//! A job is put here with its origin, deleted there, and only then is its origin closed here. Whoever is killed when, an origin
+//! that is open says that its job is here already: a run begins with these.
+
+mod mover;
+mod origin;
+mod peer;
+mod place;
+mod progress;
+mod tubes;
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use jobyard_protocols::beanstalkd::is_tube;
+
+use crate::failure::Failure;
+use crate::serve::say;
+use mover::{Moved, Mover};
+use origin::Source;
+use peer::Peer;
+use place::Place;
+use progress::{Progress, grouped};
+use tubes::Counts;
+
+/// What stands under the options in the help.
+pub const NOTES: &str = "What is moved:
+  Jobs that are ready, delayed or buried, as they stand there. Reserved ones
+  are somebody's: they are counted and left. Stop the workers there first, or
+  let them drain it beside; a job that one of them takes from under the import
+  is left to it, as long as it is not here yet.
+
+  It goes on until nothing is left to move. Interrupt it at any time, and run
+  it again with the same address: it then first settles what it had begun.
+  One import of a server at a time.
+
+Examples:
+  jobyard import beanstalkd://queue.example.com:11300 --dry-run
+  jobyard import beanstalkd://queue.example.com:11300
+  jobyard import beanstalkd://127.0.0.1 --tube mail --tube video --rate 500
+
+Exit codes:
+  0  everything was moved but what is reserved there
+  1  something went wrong, or is still reserved there that is here already:
+     run it again
+  2  the command line makes no sense";
+
+/// What `jobyard import` can be told.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Where the jobs are: beanstalkd://HOST[:PORT]
+    #[arg(value_name = "URL")]
+    from: Place,
+
+    /// The Jobyard that gets them: a port that speaks beanstalkd's protocol, or any
+    #[arg(long, value_name = "URL", default_value = "beanstalkd://127.0.0.1:5627")]
+    to: Place,
+
+    /// Only this tube; may be said several times
+    #[arg(long, value_name = "TUBE", value_parser = tube)]
+    tube: Vec<String>,
+
+    /// At most so many jobs a second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+
+    /// Say what would be moved, and move nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn tube(text: &str) -> Result<String, &'static str> {
+    if is_tube(text.as_bytes()) { Ok(text.to_owned()) } else { Err("no tube can be called that") }
+}
+
+/// Runs it, and says what came of it.
+pub fn import(arguments: &Arguments) -> Result<(), Failure> {
+    let source = Source::new(&arguments.from).map_err(Failure::Usage)?;
+    Ok(run(arguments, source)?)
+}
+
+fn run(arguments: &Arguments, source: Source) -> anyhow::Result<()> {
+    let mut there = Peer::connect(&arguments.from)?;
+    let mut here = Peer::connect(&arguments.to)?;
+    check_both(&mut there, &mut here)?;
+    let counts = tubes::counted(&mut there, &arguments.tube)?;
+    if arguments.dry_run {
+        let open = origin::open(&mut here, &source)?.len();
+        say(&would_move(&counts, open));
+        return Ok(());
+    }
+    let total = counts.iter().map(|(_, counts)| counts.movable()).sum();
+    let mut mover = Mover::new(there, here, source, Progress::new(total), arguments.rate);
+    let outcome = mover.move_all(&arguments.tube);
+    let moved = mover.end();
+    // What was done is told also if it came to a bad end.
+    say(&was_moved(&moved));
+    outcome.context("not all was moved: run it again, it goes on from here")?;
+    if moved.still_open > 0 {
+        bail!(
+            "{} that are here already are reserved there: run it again when they are not, or nobody works on them",
+            jobs(moved.still_open)
+        );
+    }
+    Ok(())
+}
+
+/// Both can do what they are to do, and are not the same.
+fn check_both(there: &mut Peer, here: &mut Peer) -> anyhow::Result<()> {
+    // Known by its first words to a port of any protocol.
+    here.ask("use default", "USING default")?;
+    if !here.knows("list-origins")? {
+        bail!("{} is no Jobyard: it cannot take jobs that were elsewhere before", here.name());
+    }
+    let (ids, key) = ((there.page("stats")?, here.page("stats")?), "id");
+    if let (Some(one), Some(other)) = (ids.0.get(key), ids.1.get(key))
+        && one == other
+    {
+        bail!("{} and {} are the same server", there.name(), here.name());
+    }
+    Ok(())
+}
+
+fn jobs(count: u64) -> String {
+    if count == 1 { "1 job".to_owned() } else { format!("{} jobs", grouped(count)) }
+}
+
+/// What `--dry-run` says.
+fn would_move(counts: &[(String, Counts)], open: usize) -> String {
+    let mut sum = Counts::default();
+    let widest = counts.iter().map(|(tube, _)| tube.len()).chain([5]).max().unwrap_or_default();
+    let mut text =
+        format!("{:widest$} {:>12} {:>12} {:>12} {:>12}\n", "tube", "ready", "delayed", "buried", "reserved");
+    let mut row = |name: &str, counts: &Counts| {
+        let [ready, delayed, buried, reserved] =
+            [counts.ready, counts.delayed, counts.buried, counts.reserved].map(grouped);
+        writeln!(text, "{name:widest$} {ready:>12} {delayed:>12} {buried:>12} {reserved:>12}")
+            .expect("a text takes all");
+    };
+    for (tube, counts) in counts {
+        row(tube, counts);
+        sum.add(counts);
+    }
+    row("all", &sum);
+    writeln!(text, "\n{} would be moved, {} left there", jobs(sum.movable()), grouped(sum.reserved)).expect("as above");
+    if open > 0 {
+        writeln!(text, "{} of an earlier run would be settled first", jobs(open as u64)).expect("as above");
+    }
+    text
+}
+
+/// What is said in the end.
+fn was_moved(moved: &Moved) -> String {
+    let Moved { ready, delayed, buried, .. } = *moved;
+    let states = format!("{} ready, {} delayed, {} buried", grouped(ready), grouped(delayed), grouped(buried));
+    let mut text = format!("moved       {}: {states}\n", jobs(ready + delayed + buried));
+    let mut more = |what: &str, count: u64, words: &str| {
+        if count > 0 {
+            writeln!(text, "{what:11} {} {words}", jobs(count)).expect("a text takes all");
+        }
+    };
+    more("settled", moved.settled, "of an earlier run");
+    more("left there", moved.reserved, "that somebody has reserved");
+    more("still open", moved.still_open, "here already, and reserved there by somebody");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_be_moved_is_a_table() {
+        let counts = |ready, reserved| Counts { ready, delayed: 2, buried: 3, reserved };
+        let tubes = [("default".to_owned(), counts(1, 0)), ("a".to_owned(), counts(12_345, 7))];
+        let said = would_move(&tubes, 0);
+        let expected = "\
+tube           ready      delayed       buried     reserved
+default            1            2            3            0
+a             12,345            2            3            7
+all           12,346            4            6            7
+
+12,356 jobs would be moved, 7 left there
+";
+        assert_eq!(said, expected);
+        assert!(would_move(&tubes, 1).ends_with("\n1 job of an earlier run would be settled first\n"));
+    }
+
+    #[test]
+    fn what_was_moved_is_told_without_what_did_not_happen() {
+        let moved = Moved { ready: 1_000, delayed: 1, ..Moved::default() };
+        assert_eq!(was_moved(&moved), "moved       1,001 jobs: 1,000 ready, 1 delayed, 0 buried\n");
+        let more = Moved { settled: 1, reserved: 2, still_open: 3, ..Moved::default() };
+        let expected = "\
+moved       0 jobs: 0 ready, 0 delayed, 0 buried
+settled     1 job of an earlier run
+left there  2 jobs that somebody has reserved
+still open  3 jobs here already, and reserved there by somebody
+";
+        assert_eq!(was_moved(&more), expected);
+    }
+}

@@ -1,0 +1,113 @@
+//! What a job is called by where it was: its server, its number there, and the length and the sum of its body.
+
+use anyhow::{Result, ensure};
+use jobyard_protocols::beanstalkd::ORIGIN_BYTES_MAX;
+
+use super::peer::{Job, Peer, entries};
+use super::place::Place;
+
+/// A server that jobs are moved from, as origins name it.
+#[derive(Clone, Debug)]
+pub struct Source(String);
+
+impl Source {
+    pub fn new(place: &Place) -> Result<Source> {
+        let longest = format!("{place}/{}/{}/{:08x}", u64::MAX, u32::MAX, u32::MAX);
+        ensure!(longest.len() <= ORIGIN_BYTES_MAX, "the host's name is too long: say its address instead");
+        Ok(Source(format!("{place}/")))
+    }
+
+    /// What a job of it is called.
+    pub fn origin(&self, job: &Job) -> String {
+        format!("{}{}", self.0, Traits::of(job).text())
+    }
+}
+
+/// What tells a job of a server from all others: a server that lost its jobs may give their numbers again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    pub id: u64,
+    length: usize,
+    sum: u32,
+}
+
+impl Traits {
+    pub fn of(job: &Job) -> Traits {
+        Traits { id: job.id, length: job.body.len(), sum: crc32c::crc32c(&job.body) }
+    }
+
+    fn text(self) -> String {
+        let Traits { id, length, sum } = self;
+        format!("{id}/{length}/{sum:08x}")
+    }
+
+    fn read(text: &str) -> Option<Traits> {
+        let mut parts = text.split('/');
+        let (id, length) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let traits = Traits { id, length, sum: u32::from_str_radix(parts.next()?, 16).ok()? };
+        (traits.text() == text).then_some(traits)
+    }
+}
+
+/// An origin that is open.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Open {
+    pub origin: String,
+    pub traits: Traits,
+}
+
+/// Origins that are open: those of this source.
+pub fn open(here: &mut Peer, source: &Source) -> Result<Vec<Open>> {
+    let is_of_it = |open: &Open| open.origin.starts_with(&source.0);
+    Ok(all_open(here)?.into_iter().filter(is_of_it).collect())
+}
+
+/// Origins that are open, of all that name jobs so.
+pub fn all_open(here: &mut Peer) -> Result<Vec<Open>> {
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        here.say(format!("list-origins {after}").trim_end())?;
+        let page = here.hear_page()?.as_deref().map(entries).unwrap_or_default();
+        let Some(last) = page.last() else { return Ok(found) };
+        after.clone_from(last);
+        let traits_of = |origin: &str| origin.split_once('/').and_then(|(_, traits)| Traits::read(traits));
+        found.extend(page.into_iter().filter_map(|origin| Some(Open { traits: traits_of(&origin)?, origin })));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_says_all_that_tells_a_job_from_others() {
+        let source = Source::new(&"beanstalkd://[::1]".parse().unwrap()).unwrap();
+        let job = Job { id: 17, body: b"123456789".to_vec() };
+        assert_eq!(source.origin(&job), "[::1]:11300/17/9/e3069283");
+        let traits = Traits::read("17/9/e3069283").unwrap();
+        assert_eq!(traits, Traits::of(&job));
+        for other in [Job { id: 18, ..job_of(b"123456789") }, job_of(b"123456788"), job_of(b"12345678")] {
+            assert_ne!(traits, Traits::of(&other));
+        }
+    }
+
+    fn job_of(body: &[u8]) -> Job {
+        Job { id: 17, body: body.to_vec() }
+    }
+
+    #[test]
+    fn what_is_no_origin_of_ours_is_left_alone() {
+        for text in
+            ["17/9", "17/9/e3069283/1", "17/9/E3069283", "17/9/1", "x/9/e3069283", "+17/9/e3069283", "017/9/e3069283"]
+        {
+            assert_eq!(Traits::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_source_whose_origins_would_be_too_long_is_refused() {
+        let place = |length: usize| Place { host: "h".repeat(length), port: 65_535 };
+        assert!(Source::new(&place(82)).is_ok());
+        assert!(Source::new(&place(83)).is_err());
+    }
+}

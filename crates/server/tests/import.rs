@@ -1,0 +1,239 @@
+//! `jobyard import`: the jobs of a beanstalkd that runs are moved, each once and as it stood.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::beanstalkd::{Original, ask, asked_for_text, put, reserve_job};
+use support::{Directory, Ended, Peer, Server, file, run_with, text};
+
+/// A beanstalkd, and a Jobyard that listens for everything.
+struct Both {
+    there: Original,
+    here: Server,
+    _directory: Directory,
+}
+
+impl Both {
+    fn start() -> Both {
+        Both::start_with(&[], "")
+    }
+
+    /// With options there, and settings here.
+    fn start_with(there: &[&str], settings: &str) -> Both {
+        let directory = Directory::new();
+        let settings = file(&directory, "settings.toml", settings);
+        let data = directory.join("binlog");
+        std::fs::create_dir(&data).unwrap();
+        let serve = ["--listen", "any://127.0.0.1:0"];
+        let (there, here) =
+            (Original::start(&data, there), Server::start(&[&serve[..], &["--config", text(&settings)]].concat()));
+        Both { there, here, _directory: directory }
+    }
+
+    fn to(&self) -> String {
+        format!("beanstalkd://{}", self.here.place(0))
+    }
+
+    fn import(&self, more: &[&str]) -> Ended {
+        run_with(&[&["import", &self.there.url(), "--to", &self.to()], more].concat())
+    }
+
+    /// What an import would call this job.
+    fn origin(&self, id: u64, body: &str) -> String {
+        let place = self.there.url().replace("beanstalkd://", "");
+        format!("{place}/{id}/{}/{:08x}", body.len(), crc32c::crc32c(body.as_bytes()))
+    }
+}
+
+/// What is known of each job: body, tube, state, priority, time to run, and whether it is to wait for long.
+fn jobs(peer: &mut Peer) -> BTreeSet<String> {
+    let mut jobs = BTreeSet::new();
+    for id in 1..100 {
+        let (_, page) = asked_for_text(peer, &format!("stats-job {id}"));
+        let field =
+            |name: &str| page.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().replace('"', "");
+        if !page.is_empty() {
+            let (_, body) = asked_for_text(peer, &format!("peek {id}"));
+            let waits_long = field("time-left: ").parse::<u64>().unwrap() > 900;
+            let facts = [field("tube: "), field("state: "), field("pri: "), field("ttr: ")].join(" ");
+            jobs.insert(format!("{body}: {facts}, waits long: {waits_long}"));
+        }
+    }
+    jobs
+}
+
+/// The bodies of the jobs of a tube, as they are given out.
+fn order(peer: &mut Peer, tube: &str) -> Vec<String> {
+    ask(peer, &format!("watch {tube}"));
+    let mut bodies = Vec::new();
+    loop {
+        let (head, body) = asked_for_text(peer, "reserve-with-timeout 0");
+        if !head.starts_with("RESERVED") {
+            return bodies;
+        }
+        bodies.push(body);
+    }
+}
+
+fn bury(peer: &mut Peer, how: &str, body: &str) {
+    let id = put(peer, how, body);
+    reserve_job(peer, id);
+    assert_eq!(ask(peer, &format!("bury {id} {}", how.split(' ').next().unwrap())), "BURIED");
+}
+
+#[track_caller]
+fn check(ended: &Ended, code: i32, stdout: &str, stderr: &str) {
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), stdout), "{}", ended.stderr);
+    assert!(ended.stderr.contains(stderr), "{}", ended.stderr);
+}
+
+#[test]
+fn jobs_are_moved_as_they_stood_and_in_their_order() {
+    let both = Both::start();
+    let mut there = both.there.connect();
+    for (nth, how) in ["5 0 60", "1 0 1", "5 0 7", "4294967295 0 4294967295", "0 0 30"].iter().enumerate() {
+        put(&mut there, how, &format!("ready {nth}"));
+    }
+    ask(&mut there, "use other");
+    put(&mut there, "3 1000 60", "delayed");
+    put(&mut there, "9 2000 60", "delayed for longer");
+    for nth in 0..3 {
+        bury(&mut there, "8 0 60", &format!("buried {nth}"));
+    }
+    put(&mut there, "0 0 60", "");
+    ask(&mut there, "use paused");
+    put(&mut there, "2 0 60", "in a paused tube");
+    put(&mut there, "1 0 60", "in a paused tube, urgent");
+    ask(&mut there, "pause-tube paused 1000");
+    let expected = jobs(&mut there);
+    assert_eq!(expected.len(), 13);
+    let ended = both.import(&[]);
+    check(&ended, 0, "moved       13 jobs: 8 ready, 2 delayed, 3 buried\n", "");
+    let mut here = both.here.connect();
+    assert_eq!(jobs(&mut here), expected);
+    assert_eq!(jobs(&mut there), BTreeSet::new());
+    assert_eq!(order(&mut here, "default"), ["ready 4", "ready 1", "ready 0", "ready 2", "ready 3"]);
+    assert_eq!(order(&mut here, "paused"), ["in a paused tube, urgent", "in a paused tube"]);
+    ask(&mut here, "use other");
+    assert_eq!(ask(&mut here, "kick 9"), "KICKED 3");
+    assert_eq!(order(&mut here, "other"), ["", "buried 0", "buried 1", "buried 2"]);
+    assert_eq!(ask(&mut here, "list-origins"), "OK 4", "all is settled");
+    both.there.kill();
+}
+
+#[test]
+fn only_the_tubes_that_were_named_are_moved_and_what_is_reserved_is_left() {
+    let both = Both::start();
+    let mut there = both.there.connect();
+    put(&mut there, "0 0 60", "elsewhere");
+    ask(&mut there, "use a");
+    let reserved = put(&mut there, "0 0 60", "reserved");
+    reserve_job(&mut there, reserved);
+    put(&mut there, "0 0 60", "a");
+    ask(&mut there, "use b");
+    put(&mut there, "0 0 60", "b");
+    let dry = both.import(&["--dry-run", "--tube", "a", "--tube", "b", "--tube", "none"]);
+    let expected = "\
+tube         ready      delayed       buried     reserved
+a                1            0            0            1
+b                1            0            0            0
+none             0            0            0            0
+all              2            0            0            1
+
+2 jobs would be moved, 1 left there
+";
+    check(&dry, 0, expected, "");
+    assert_eq!(jobs(&mut both.here.connect()).len(), 0);
+    let ended = both.import(&["--tube", "a", "--tube", "b", "--tube", "none", "--rate", "1000"]);
+    let expected = "\
+moved       2 jobs: 2 ready, 0 delayed, 0 buried
+left there  1 job that somebody has reserved
+";
+    check(&ended, 0, expected, "");
+    assert_eq!(jobs(&mut both.here.connect()).len(), 2);
+    assert_eq!(jobs(&mut there).len(), 2);
+    both.there.kill();
+}
+
+#[test]
+fn what_an_earlier_run_has_put_is_settled_first_and_never_put_again() {
+    let both = Both::start();
+    let (mut there, mut here) = (both.there.connect(), both.here.connect());
+    let put_here = |here: &mut Peer, id: u64, body: &str| {
+        let origin = both.origin(id, body);
+        here.send(&format!("put-origin 0 0 60 {} ready {origin}\r\n{body}\r\n", body.len()));
+        assert!(here.line().starts_with("INSERTED"));
+    };
+    let still_there = put(&mut there, "0 0 60", "still there");
+    put_here(&mut here, still_there, "still there");
+    let done_here = put(&mut there, "0 0 60", "done here");
+    put_here(&mut here, done_here, "done here");
+    assert_eq!(ask(&mut here, "delete 2"), "DELETED");
+    bury(&mut there, "0 0 60", "buried there");
+    put_here(&mut here, 3, "buried there");
+    put_here(&mut here, 99, "gone there");
+    let another = put(&mut there, "0 0 60", "another of that number");
+    put_here(&mut here, another, "one that was lost");
+    let reserved = put(&mut there, "0 0 60", "reserved there");
+    put_here(&mut here, reserved, "reserved there");
+    reserve_job(&mut there, reserved);
+    let ended = both.import(&[]);
+    let expected = "\
+moved       1 job: 1 ready, 0 delayed, 0 buried
+settled     5 jobs of an earlier run
+left there  1 job that somebody has reserved
+still open  1 job here already, and reserved there by somebody
+";
+    check(&ended, 1, expected, "run it again");
+    let bodies =
+        |peer: &mut Peer| jobs(peer).iter().map(|job| job.split(':').next().unwrap().to_owned()).collect::<Vec<_>>();
+    let moved =
+        ["another of that number", "buried there", "gone there", "one that was lost", "reserved there", "still there"];
+    assert_eq!(bodies(&mut here), moved);
+    assert_eq!(bodies(&mut there), ["reserved there"]);
+    // It is ready when its holder leaves, and is here already.
+    drop(there);
+    support::until("it is ready", || asked_for_text(&mut both.there.connect(), "peek-ready").0.starts_with("FOUND"));
+    check(
+        &both.import(&[]),
+        0,
+        "moved       0 jobs: 0 ready, 0 delayed, 0 buried\nsettled     1 job of an earlier run\n",
+        "",
+    );
+    assert_eq!(bodies(&mut here), moved);
+    assert_eq!(ask(&mut here, "list-origins"), "OK 4");
+    both.there.kill();
+}
+
+#[test]
+fn the_same_server_under_another_name_is_found_out() {
+    let both = Both::start();
+    let (mut there, mut here) = (both.there.connect(), both.here.connect());
+    put(&mut there, "0 0 60", "once");
+    let origin = both.origin(1, "once").replace("127.0.0.1", "localhost");
+    here.send(&format!("put-origin 0 0 60 4 ready {origin}\r\nonce\r\n"));
+    here.line();
+    check(&both.import(&[]), 1, "moved       0 jobs: 0 ready, 0 delayed, 0 buried\n", "if that is the same server");
+    assert_eq!((jobs(&mut here).len(), jobs(&mut there).len()), (1, 1), "nothing was moved");
+    both.there.kill();
+}
+
+#[test]
+fn what_cannot_be_is_said_and_nothing_is_lost() {
+    let both = Both::start_with(&["-z", "100000"], "[limits]\nbody_bytes_max = 65536\n");
+    let mut there = both.there.connect();
+    let large = "x".repeat(70_000);
+    put(&mut there, "0 0 60", &large);
+    let nothing = "moved       0 jobs: 0 ready, 0 delayed, 0 buried\n";
+    check(&both.import(&[]), 1, nothing, "does not take job 1 of 70000 bytes: JOB_TOO_BIG");
+    assert_eq!(jobs(&mut there).len(), 1);
+    let (from, to) = (both.there.url(), both.to());
+    let import = |from: &str, to: &str| run_with(&["import", from, "--to", to]);
+    check(&import(&from, &from), 1, "", "is no Jobyard");
+    check(&import(&to, &to), 1, "", "are the same server");
+    check(&import("beanstalkd://127.0.0.1:1", &to), 1, "", "cannot connect to 127.0.0.1:1");
+    check(&import("workq://127.0.0.1:1", &to), 2, "", "expected beanstalkd://HOST[:PORT]");
+    check(&run_with(&["import", &from, "--tube", "a b"]), 2, "", "no tube can be called that");
+    both.there.kill();
+}
