@@ -44,6 +44,8 @@ pub struct Put {
     pub dead_queue: Option<&'static str>,
     /// Whether the client waits for its result, and takes it along when it goes.
     pub runs: bool,
+    /// Where it was before, if the protocol can say so: one of a few.
+    pub origin: Option<usize>,
 }
 
 impl Put {
@@ -64,6 +66,7 @@ impl Put {
             blockers: Vec::new(),
             dead_queue: None,
             runs: false,
+            origin: None,
         }
     }
 
@@ -162,6 +165,10 @@ pub enum Ask {
         /// The state.
         state: Standing,
     },
+    /// Where a job was before no longer has it.
+    CloseOrigin(usize),
+    /// Which jobs were elsewhere before, where that may still have them?
+    Origins,
     /// From now on jobs are put there.
     Use(&'static str),
     /// From now on jobs are taken from there too.

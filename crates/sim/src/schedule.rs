@@ -6,6 +6,7 @@ mod expected;
 mod farewell;
 mod faults;
 mod hearing;
+mod origins;
 mod people;
 mod person;
 mod rest;
@@ -29,6 +30,7 @@ use expected::{ANSWERS, FAREWELLS, RECORDS, SELDOM, nonsense_answers};
 use farewell::Sent;
 pub use faults::FAULTS;
 use faults::Faults;
+use origins::Origins;
 use person::Person;
 
 /// How often what has happened, by name: commands, answers, faults, records.
@@ -118,6 +120,8 @@ pub(crate) struct Schedule {
     stalled_until_ms: u64,
     /// When the disk last refused something.
     room_wanted_ms: Option<u64>,
+    /// Where jobs of beanstalkd's clients were before.
+    origins: Origins,
 }
 
 /// In so many schedules even that happens which is seldom.
@@ -184,6 +188,7 @@ impl Schedule {
             told_ms: 0,
             stalled_until_ms: 0,
             room_wanted_ms: None,
+            origins: Origins::new(),
         }
     }
 

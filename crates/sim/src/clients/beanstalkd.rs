@@ -20,6 +20,9 @@ pub const SPEAKER: Speaker = Speaker {
     unfinished: unfinished::BEANSTALKD,
     commands: &[
         "beanstalkd put",
+        "beanstalkd put-origin",
+        "beanstalkd close-origin",
+        "beanstalkd list-origins",
         "beanstalkd reserve",
         "beanstalkd reserve-with-timeout",
         "beanstalkd delete",
@@ -66,7 +69,11 @@ fn say_put(put: &Put) -> Said {
     }
     let (priority, delay_s, body, len) = (priority(put.urgency), put.delay_s.unwrap_or(0), &put.body, put.body.len());
     let ttr_s = put.own_time_s.map_or(DAY_MS / 1_000, u64::from);
-    Some((format!("put {priority} {delay_s} {ttr_s} {len}\r\n{body}\r\n").into_bytes(), "beanstalkd put"))
+    let Some(origin) = put.origin else {
+        return Some((format!("put {priority} {delay_s} {ttr_s} {len}\r\n{body}\r\n").into_bytes(), "beanstalkd put"));
+    };
+    let line = format!("put-origin {priority} {delay_s} {ttr_s} {len} ready o/{origin}\r\n{body}\r\n");
+    Some((line.into_bytes(), "beanstalkd put-origin"))
 }
 
 fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
@@ -93,6 +100,8 @@ fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
         Ask::Count(queue) => (format!("stats-tube {queue}"), "beanstalkd stats-tube"),
         Ask::Queues => ("list-tubes".to_owned(), "beanstalkd list-tubes"),
         Ask::Greet => ("stats".to_owned(), "beanstalkd stats"),
+        Ask::CloseOrigin(origin) => (format!("close-origin o/{origin}"), "beanstalkd close-origin"),
+        Ask::Origins => ("list-origins".to_owned(), "beanstalkd list-origins"),
         Ask::Use(queue) => (format!("use {queue}"), "beanstalkd use"),
         Ask::Watch(queue) => (format!("watch {queue}"), "beanstalkd watch"),
         Ask::Ignore(queue) => (format!("ignore {queue}"), "beanstalkd ignore"),
@@ -109,8 +118,8 @@ fn priority(urgency: u32) -> u32 {
 }
 
 /// What says that something cannot be done, or makes no sense.
-const REFUSALS: [&str; 7] =
-    ["NOT_FOUND", "NOT_IGNORED", "DRAINING", "OUT_OF_MEMORY", "EXPECTED_CRLF", "BAD_FORMAT", "UNKNOWN_COMMAND"];
+const REFUSALS: [&str; 8] =
+    ["OPEN", "NOT_FOUND", "NOT_IGNORED", "DRAINING", "OUT_OF_MEMORY", "EXPECTED_CRLF", "BAD_FORMAT", "UNKNOWN_COMMAND"];
 
 fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
     let Some((first, used)) = line(bytes) else { return Ok(None) };
@@ -138,11 +147,15 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         | (Ask::Bury { .. }, ["BURIED"])
         | (Ask::KickJob(_), ["KICKED"])
         | (Ask::Extend(_), ["TOUCHED"])
+        | (Ask::CloseOrigin(_), ["CLOSED"])
         | (Ask::Watch(_) | Ask::Ignore(_), ["WATCHING", _]) => Heard::Done,
         (Ask::Use(queue), ["USING", name]) if queue == name => Heard::Done,
         (Ask::Attended { watched: false }, ["USING", name]) => Heard::Facts(vec![(*name).to_owned()]),
         (Ask::Kick { .. }, ["KICKED", count]) => Heard::Kicked(count.parse().map_err(|_| first.clone())?),
-        (Ask::Count(_) | Ask::State(_) | Ask::Greet | Ask::Queues | Ask::Attended { watched: true }, ["OK", size]) => {
+        (
+            Ask::Count(_) | Ask::State(_) | Ask::Greet | Ask::Queues | Ask::Origins | Ask::Attended { watched: true },
+            ["OK", size],
+        ) => {
             return with_body(size, &bytes[used..], used, |page| page_of(ask, &page));
         }
         _ => return unexpected(bytes),

@@ -7,6 +7,8 @@ use crate::clients::{Ask, SPEAKERS, Speaker};
 pub const ANSWERS: &[&str] = &[
     "beanstalkd bury answered: done",
     "beanstalkd bury refused: NOT_FOUND",
+    "beanstalkd close-origin answered: done",
+    "beanstalkd close-origin refused: NOT_FOUND",
     "beanstalkd delete answered: done",
     "beanstalkd delete refused: NOT_FOUND",
     "beanstalkd ignore answered: done",
@@ -15,6 +17,7 @@ pub const ANSWERS: &[&str] = &[
     "beanstalkd kick answered: some let back in",
     "beanstalkd kick-job answered: done",
     "beanstalkd kick-job refused: NOT_FOUND",
+    "beanstalkd list-origins answered: facts",
     "beanstalkd list-tube-used answered: facts",
     "beanstalkd list-tubes answered: facts",
     "beanstalkd list-tubes-watched answered: facts",
@@ -29,6 +32,10 @@ pub const ANSWERS: &[&str] = &[
     "beanstalkd put answered: put",
     "beanstalkd put refused: DRAINING",
     "beanstalkd put refused: OUT_OF_MEMORY",
+    "beanstalkd put-origin answered: put",
+    "beanstalkd put-origin refused: DRAINING",
+    "beanstalkd put-origin refused: OPEN",
+    "beanstalkd put-origin refused: OUT_OF_MEMORY",
     "beanstalkd release answered: done",
     "beanstalkd release refused: NOT_FOUND",
     "beanstalkd reserve answered: a job",
@@ -199,6 +206,7 @@ pub const SELDOM: &[&str] = &[
     "beanstalkd bury refused: OUT_OF_MEMORY",
     "beanstalkd kick refused: OUT_OF_MEMORY",
     "beanstalkd kick-job refused: OUT_OF_MEMORY",
+    "beanstalkd list-origins refused: OUT_OF_MEMORY",
     "beanstalkd list-tubes refused: OUT_OF_MEMORY",
     "beanstalkd peek-buried refused: OUT_OF_MEMORY",
     "beanstalkd peek-delayed refused: OUT_OF_MEMORY",
@@ -227,6 +235,7 @@ pub const RECORDS: &[&str] = &[
     "record kept",
     "record leased",
     "record moved",
+    "record origin_closed",
     "record queue_created",
     "record released",
     "record removed",
@@ -288,6 +297,9 @@ pub const RECORDS: &[&str] = &[
     "checked: no job's time is nearly over",
     "checked: one attends what it said",
     "checked: queues are listed rightly",
+    "checked: an origin is still open, or closed",
+    "checked: an origin was open or closed",
+    "checked: origins are listed rightly",
     "checked: what was put aside is counted rightly",
     "checked: full memory",
     "checked: what was refused could be",
@@ -390,13 +402,14 @@ mod tests {
     ];
 
     /// What refuses, of all that beanstalkd says in one word.
-    const BEANSTALKD_REFUSALS: [&str; 8] = [
+    const BEANSTALKD_REFUSALS: [&str; 9] = [
         "BAD_FORMAT",
         "DRAINING",
         "EXPECTED_CRLF",
         "JOB_TOO_BIG",
         "NOT_FOUND",
         "NOT_IGNORED",
+        "OPEN",
         "OUT_OF_MEMORY",
         "UNKNOWN_COMMAND",
     ];

@@ -80,7 +80,9 @@ impl Schedule {
             0..8 => {
                 let put = self.job(self.ledger.next_entry());
                 let is_workqs = self.people[index].speaker.protocol == "workq";
-                Ask::Put(if is_workqs && self.one_in(4) { self.under_some_id(put) } else { put })
+                let put = if is_workqs && self.one_in(4) { self.under_some_id(put) } else { put };
+                let origin = if self.one_in(3) { self.some_origin() } else { None };
+                Ask::Put(Put { origin, ..put })
             }
             8 if self.people[index].speaker.protocol == "masenko" => {
                 let completes = if self.coin() { self.people[index].give_up() } else { None };
@@ -182,6 +184,7 @@ impl Schedule {
             blockers: if blocked { vec![numbers[self.below(numbers.len())]] } else { Vec::new() },
             dead_queue,
             runs: self.one_in(20),
+            origin: None,
         }
     }
 
@@ -264,6 +267,7 @@ impl Schedule {
         if let Ask::Put(put) = &mut ask {
             // Nobody else can say that.
             put.attempts = put.attempts.filter(|_| speaker.protocol == "workq" && !put.runs);
+            put.origin = put.origin.filter(|_| speaker.protocol == BEANSTALKD);
         }
         let (bytes, label) = loop {
             match speaker.says(&ask, wall_ms) {
@@ -308,6 +312,7 @@ impl Schedule {
     fn note_asked(&mut self, ask: &Ask, speaker: &Speaker, now: When) {
         let protocol = speaker.protocol;
         ask.removes(speaker).into_iter().for_each(|entry| self.ledger.removal_asked(entry));
+        self.note_asked_of_origin(ask);
         match ask {
             Ask::Put(put) => self.ledger.put_asked(put, protocol, now),
             Ask::Group { puts, completes } => {
@@ -342,6 +347,7 @@ impl Schedule {
         let disturbed = person.pending.iter().filter_map(|pending| pending.ask.disturbs());
         disturbed.for_each(|entry| self.ledger.settled(entry, now));
         person.pending.iter().for_each(|pending| self.settle_tubes(&pending.ask, pending.asked, now));
+        person.pending.iter().for_each(|pending| self.lose_origin(&pending.ask));
     }
 
     /// A client goes, in one of several ways.

@@ -398,6 +398,7 @@ impl Schedule {
         let wants = [
             (["OUT_OF_MEMORY"; 2], lacks_any),
             (["DRAINING"; 2], self.draining),
+            (["OPEN"; 2], matches!(ask, Ask::Put(put) if put.origin.is_some())),
             (["disk", "Disk"], lacks_disk),
             (["memory", "no room for another"], self.is_short_of_memory()),
             (["about to stop", "Draining"], self.draining),

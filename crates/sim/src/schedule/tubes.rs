@@ -54,6 +54,11 @@ impl Schedule {
 
     /// Something about jobs that were put aside.
     pub(super) fn let_back_in(&mut self, index: usize) -> Ask {
+        if self.one_in(3)
+            && let Some(origin) = self.some_origin()
+        {
+            return Ask::CloseOrigin(origin);
+        }
         let aside = self.people[index].buried.len();
         if aside == 0 || self.one_in(4) {
             return Ask::Kick { queue: QUEUES[self.below(self.queues)], count: 1 + self.below(KICKS_MAX) };
@@ -68,7 +73,8 @@ impl Schedule {
         let (used, watched) = self.people[index].attends();
         let queue = if self.coin() { used } else { QUEUES[self.below(QUEUES.len())] };
         let aside = self.people[index].buried.last().map_or(queue, |held| held.queue);
-        match self.below(12) {
+        match self.below(13) {
+            11 => Ask::Origins,
             0 if self.faults.clients => Ask::Leave { politely: false },
             1 => Ask::Greet,
             2 => Ask::Queues,
@@ -166,6 +172,7 @@ impl Schedule {
             Ask::KickJob(held) => self.ledger.kick_job_settled(held.entry, true, *asked, when),
             Ask::Extend(held) => self.ledger.extended(held.entry, client, speaker, *asked, when),
             Ask::Use(_) | Ask::Watch(_) | Ask::Ignore(_) => self.people[index].attended(ask)?,
+            Ask::CloseOrigin(_) => self.note_done_with_origin(ask, when)?,
             _ => {}
         }
         Ok(())
@@ -247,6 +254,7 @@ impl Schedule {
                 self.check_list(queue, *state == Standing::Delayed, bodies, asked, when)
             }
             (Ask::Attended { watched }, Heard::Facts(names)) => self.check_attended(index, *watched, names),
+            (Ask::Origins, Heard::Facts(names)) => self.check_origins(names, asked),
             (Ask::Queues, Heard::Facts(names)) => self.check_names(index, names, asked, when),
             (Ask::Kick { queue, count }, Heard::Kicked(kicked)) => {
                 self.ledger.kick_settled(queue, when);
