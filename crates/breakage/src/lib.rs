@@ -76,6 +76,7 @@ pub const BREAKAGES: &[(&str, &str)] = &[
     ("engine-heed-ignored", "who waits is not told that the time of a job that it holds is nearly over"),
     ("engine-extend-ignored", "who asks for more time for a job is told that it has it, and has not"),
     ("engine-origin-forgotten", "a job comes a second time from where it came from before"),
+    ("engine-claim-ignored", "who has not claimed an origin brings jobs from there"),
     ("engine-origin-goes-with-job", "where a job came from is forgotten when the job is done"),
     ("engine-closing-unwritten", "that an origin has no job any more is not written"),
     ("engine-burial-unwritten", "a job is put aside and that is not written"),

@@ -196,6 +196,7 @@ impl<L: Log> Broker<L> {
             | Command::Extend { .. }
             | Command::Pause { .. }
             | Command::Remove { .. }
+            | Command::ClaimOrigins { .. }
             | Command::CloseOrigin { .. }
             | Command::Await { .. } => false,
         }

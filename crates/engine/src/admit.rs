@@ -166,8 +166,7 @@ impl Store {
         if let Some(&older) = full.uuid.and_then(|uuid| self.uuids.get(&uuid))
             && older != number
         {
-            self.unlink_blocked(older);
-            self.take(older);
+            self.apply_removed(older);
         }
         if let Some(&older) = full.origin.as_ref().and_then(|origin| self.origins.get(origin))
             && older != number
@@ -208,7 +207,7 @@ impl Store {
             self.set_state(number, buried);
             return None;
         }
-        if job.state != State::Blocked {
+        if job.state != State::Blocked || matches!(record, Record::OriginClosed { .. }) {
             return None;
         }
         self.unblock_at_once(number);

@@ -3,7 +3,7 @@
 use crate::admit::COUNT_MAX;
 use crate::broken;
 use crate::bytes::bytes_len;
-use crate::command::{DateRank, OwnTime, UsedUp};
+use crate::command::{DateRank, UsedUp};
 use crate::delay::Delay;
 use crate::job::{Due, Job, Rank, Rare, State, dated_rank};
 use crate::names::JobNumber;
@@ -205,30 +205,6 @@ impl Store {
         }
     }
 
-    /// All that is left of a job is where it came from, and where that was written.
-    fn empty(&mut self, number: JobNumber) {
-        self.unblock_at_once(number);
-        self.set_expiry(number, None);
-        if let Some(uuid) = self.job(number).rare.as_deref().and_then(|rare| rare.uuid) {
-            self.uuids.remove(&uuid);
-        }
-        self.rearrange(number, |job| {
-            let origin = job.rare_mut().origin.take();
-            job.rare = Some(Box::new(Rare { origin, ..Rare::default() }));
-            (job.body, job.urgency, job.own_time) = (Box::default(), 0, OwnTime::None);
-            job.state = State::Done;
-        });
-    }
-
-    /// Where a job came from no longer has it. If nothing else was left of the job, it goes.
-    pub(crate) fn apply_origin_closed(&mut self, number: JobNumber) {
-        if self.job(number).is_over() {
-            self.take(number);
-        } else if let Some(origin) = self.jobs.change(number, |job| job.rare_mut().origin.take()) {
-            self.origins.remove(&origin);
-        }
-    }
-
     fn apply_counted(&mut self, number: JobNumber) {
         self.count_attempt(number);
         // In recovery: that an earlier lease ran out was not written, and it must not use up this attempt.
@@ -335,7 +311,7 @@ impl Store {
         }
     }
 
-    fn set_expiry(&mut self, number: JobNumber, expires_ms: Option<u64>) {
+    pub(crate) fn set_expiry(&mut self, number: JobNumber, expires_ms: Option<u64>) {
         let before = self.job(number).expires_ms();
         if before == expires_ms {
             return;

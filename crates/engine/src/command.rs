@@ -107,6 +107,11 @@ pub enum Command {
         /// How long to wait.
         wait_ms: u64,
     },
+    /// The client brings jobs from origins that begin so, until it is gone or claims others; nobody else may meanwhile.
+    ClaimOrigins {
+        /// How they begin.
+        beginning: Box<[u8]>,
+    },
     /// Where a job came from no longer has it: see [`NewJob::origin`].
     CloseOrigin {
         /// As it was said when the job was put.

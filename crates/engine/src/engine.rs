@@ -221,6 +221,7 @@ impl Engine {
             Command::Pause { queue, pause_ms } => self.handle_pause(now, client, &queue, pause_ms, answers),
             Command::Remove { job, by } => self.handle_remove(now, client, &job, by, answers),
             Command::Await { job, wait_ms } => self.handle_await(now, client, &job, wait_ms, answers),
+            Command::ClaimOrigins { beginning } => self.handle_claim_origins(client, &beginning, answers),
             Command::CloseOrigin { origin } => self.handle_close_origin(client, &origin, answers),
             Command::Group(steps) => self.handle_group(now, client, steps, answers),
             Command::Look(look) => self.handle_look(now, client, &look, answers),
@@ -258,6 +259,7 @@ impl Engine {
             self.part(now, number, answers);
         }
         self.leave_all(client);
+        self.store.claims.end(client);
         self.settle(now, answers);
     }
 
@@ -300,13 +302,14 @@ impl Engine {
     pub fn memory_bytes(&self) -> usize {
         let Store { jobs, queues, stretches, .. } = &self.store;
         let stored = jobs.memory_bytes() + queues.memory_bytes() + stretches.memory_bytes();
-        stored + self.store.attending.memory_bytes() + self.waiting.memory_bytes() + self.records.capacity()
+        let of_clients = self.store.attending.memory_bytes() + self.store.claims.memory_bytes();
+        stored + of_clients + self.waiting.memory_bytes() + self.records.capacity()
     }
 
     /// How many jobs there are, finished ones that are kept included.
     #[must_use]
     pub fn jobs(&self) -> usize {
-        self.store.jobs.len()
+        self.store.jobs.len() - self.store.over_count()
     }
 
     /// Whether a queue of that name exists.

@@ -29,13 +29,19 @@ pub(crate) struct Pending {
 
 impl Engine {
     pub(crate) fn handle_enqueue(&mut self, now: Now, client: ClientId, job: NewJob, answers: &mut Answers<'_>) {
-        if let Err(refusal) = self.check_enqueue(now, &job, &Pending::default()) {
+        let claimed = self.check_claimed(client, &job);
+        if let Err(refusal) = claimed.and_then(|()| self.check_enqueue(now, &job, &Pending::default())) {
             return answers(client, Reply::Refused(refusal));
         }
         self.store.attending.note_put(client);
         let number = self.enqueue(now, job, &[], false);
         let uuid = self.store.job(number).uuid();
         answers(client, Reply::Enqueued { number, uuid });
+    }
+
+    /// Whether a job comes from where this client may bring jobs from.
+    pub(crate) fn check_claimed(&self, client: ClientId, job: &NewJob) -> Result<(), Refusal> {
+        job.origin.as_deref().map_or(Ok(()), |origin| self.store.claims.check(client, origin))
     }
 
     /// Whether a job may be put after the pending steps.

@@ -47,17 +47,6 @@ impl Engine {
         }
     }
 
-    pub(crate) fn handle_close_origin(&mut self, client: ClientId, origin: &[u8], answers: &mut Answers<'_>) {
-        let reply = match self.store.origins.get(origin) {
-            Some(&number) => {
-                self.commit(Record::OriginClosed { number });
-                Reply::Done
-            }
-            None => Reply::Refused(Refusal::NoSuchOrigin),
-        };
-        answers(client, reply);
-    }
-
     /// A job was done: its result is kept while its lifetime lasts, and it blocks no more.
     pub(crate) fn complete(&mut self, now: Now, number: JobNumber, result: Box<[u8]>, answers: &mut Answers<'_>) {
         self.counters.completed += 1;

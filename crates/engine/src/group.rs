@@ -46,7 +46,10 @@ impl Engine {
         for (index, step) in steps.iter().enumerate() {
             let checked = match step {
                 _ if index >= self.limits.group_steps_max => Err(Refusal::TooManySteps),
-                Step::Enqueue(job) => self.check_group_enqueue(now, job, &mut pending),
+                Step::Enqueue(job) => {
+                    let claimed = self.check_claimed(client, job);
+                    claimed.and_then(|()| self.check_group_enqueue(now, job, &mut pending))
+                }
                 Step::Complete(job) => self.check_group_complete(client, job, &mut completed, &mut pending),
                 Step::Invalid => Err(Refusal::InvalidStep),
             };

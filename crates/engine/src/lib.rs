@@ -26,6 +26,7 @@ mod limits;
 mod look;
 mod names;
 mod needs;
+mod origin;
 mod pause;
 mod queue;
 mod record;

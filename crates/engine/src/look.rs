@@ -1,7 +1,5 @@
 //! Looking, without changing anything.
 
-use std::ops::Bound;
-
 use crate::attend::Attending;
 use crate::command::{Look, QueueOrder, Which};
 use crate::engine::{Answers, Engine};
@@ -44,11 +42,8 @@ impl Engine {
                 answers(client, Reply::Sum(self.sum()));
             }
             Look::Origins { after, count_max } => {
-                let behind = (Bound::Excluded(&**after), Bound::Unbounded);
-                let open = self.store.origins.range::<[u8], _>(behind).map(|(origin, _)| &**origin);
-                let open: Vec<&[u8]> = open.take(*count_max).collect();
-                self.work += open.len() as u64;
-                answers(client, Reply::Origins(&open));
+                self.work += (*count_max).min(self.store.origins.len()) as u64;
+                answers(client, Reply::Origins(&self.open_origins(after, *count_max)));
             }
         }
     }

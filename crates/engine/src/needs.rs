@@ -40,6 +40,7 @@ impl Command {
             Command::Group(steps) => steps.iter().map(step_bytes_max).sum(),
             Command::Attend { queue, keeps_queue: true, .. } => SMALL_RECORD + queue.as_bytes().len(),
             Command::Attend { .. }
+            | Command::ClaimOrigins { .. }
             | Command::Leave { .. }
             | Command::Extend { .. }
             | Command::Pause { .. }
@@ -120,6 +121,7 @@ impl Engine {
             | Command::Extend { .. }
             | Command::Pause { .. }
             | Command::Remove { .. }
+            | Command::ClaimOrigins { .. }
             | Command::CloseOrigin { .. }
             | Command::Await { .. }
             | Command::Group(_)
@@ -176,6 +178,8 @@ mod tests {
         let mut engine = Engine::new(Limits::default(), (1 << 24) - 1, 0);
         engine.store.raise(COUNTED, COUNTED);
         engine.store.queues.next_ordinal = COUNTED;
+        let claim = Command::ClaimOrigins { beginning: Box::default() };
+        engine.handle(NOW, ClientId(1), claim, &mut |_, _| {});
         for _ in 0..2 {
             let job = NewJob { lifetime_ms: Some(u64::MAX), ..NewJob::plain(name(0), Box::default()) };
             engine.handle(NOW, ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});

@@ -26,8 +26,8 @@ pub enum Reply<'a> {
     NoJob,
     /// There is no job to take, and the time of one that the asker holds is nearly over.
     LeaseEnding,
-    /// It was completed, released, buried, revived, extended or removed; a queue was paused, attended or left; an origin was
-    /// closed.
+    /// It was completed, released, buried, revived, extended or removed; a queue was paused, attended or left; origins were
+    /// claimed, or one closed.
     Done,
     /// Jobs of a queue were revived.
     Revived {
@@ -102,6 +102,10 @@ pub enum Refusal {
     NoSuchOrigin,
     /// A job came from that origin, which is open.
     OriginOpen,
+    /// The asker has not claimed that origin.
+    OriginNotClaimed,
+    /// Another client has claimed some of these origins.
+    OriginsClaimed,
     /// A living job has that UUID.
     DuplicateUuid,
     /// The UUID looks like one made from a number, and no such job lives.

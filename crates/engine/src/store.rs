@@ -9,6 +9,7 @@ use crate::hash::{ByNumber, Seeded};
 use crate::job::{Due, Job, State};
 use crate::jobs::Jobs;
 use crate::names::{ClientId, JobNumber, LeaseId, Uuid};
+use crate::origin::Claims;
 use crate::queue::{DueKey, OrderKey, QueueId, Queues};
 use crate::reply::Tally;
 use crate::stretch::Stretches;
@@ -24,6 +25,8 @@ pub(crate) struct Store {
     pub(crate) uuids: HashMap<Uuid, JobNumber, Seeded>,
     /// Jobs by where they came from, where that is open.
     pub(crate) origins: BTreeMap<Box<[u8]>, JobNumber>,
+    /// Who brings jobs from where.
+    pub(crate) claims: Claims,
     /// For each job that blocks others: which, in the order in which they were put.
     pub(crate) blocks: HashMap<JobNumber, BTreeSet<JobNumber>, ByNumber>,
     /// What each client holds, in the order in which it was leased.
@@ -51,6 +54,7 @@ impl Store {
             timers: Timers::default(),
             uuids: HashMap::with_hasher(Seeded(seed)),
             origins: BTreeMap::new(),
+            claims: Claims::default(),
             blocks: HashMap::default(),
             held: HashMap::default(),
             attending: Attending::default(),

@@ -2,7 +2,7 @@
 
 mod support;
 
-use jobyard_engine::{By, Command, JobRef, Look, NewJob, Refusal, Reply, Start, Step, Uuid, Which};
+use jobyard_engine::{By, ClientId, Command, JobRef, Look, NewJob, Refusal, Reply, Start, Step, Uuid, Which};
 use support::{CLIENT, World, name, plain};
 
 const UUID: Uuid = Uuid(0x6ba7_b810_9dad_41d1_80b4_00c0_4fd4_30c0);
@@ -11,10 +11,31 @@ fn from(origin: &str) -> NewJob {
     NewJob { origin: Some(origin.as_bytes().into()), keeps_queue: false, ..plain("q") }
 }
 
+/// Where all origins are claimed.
+fn claimed() -> World {
+    let mut world = World::new();
+    claim(&mut world);
+    world
+}
+
+fn claim(world: &mut World) {
+    world.command(Command::ClaimOrigins { beginning: Box::default() });
+}
+
+/// What a client has claimed is over.
+fn restart(world: &mut World) {
+    world.restart();
+    claim(world);
+}
+
 /// Why something is refused; nothing if it is not.
 fn refusal(world: &mut World, command: Command) -> Option<Refusal> {
+    refusal_to(world, CLIENT, command)
+}
+
+fn refusal_to(world: &mut World, client: ClientId, command: Command) -> Option<Refusal> {
     let mut refusal = None;
-    world.engine.handle(world.now, CLIENT, command, &mut |_, reply| match reply {
+    world.engine.handle(world.now, client, command, &mut |_, reply| match reply {
         Reply::Refused(why) | Reply::GroupRefused { refusal: why, .. } => refusal = Some(why),
         _ => {}
     });
@@ -43,7 +64,7 @@ fn open(world: &mut World, after: &str, count_max: usize) -> Vec<String> {
 
 #[test]
 fn nothing_comes_twice_from_an_origin_until_it_is_closed() {
-    let mut world = World::new();
+    let mut world = claimed();
     assert_eq!(put(&mut world, from("a")), None);
     assert_eq!(put(&mut world, from("a")), Some(Refusal::OriginOpen));
     assert_eq!(put(&mut world, from("b")), None);
@@ -54,13 +75,13 @@ fn nothing_comes_twice_from_an_origin_until_it_is_closed() {
     assert!(world.exists(1), "its job stays");
     assert_eq!(put(&mut world, from("a")), None);
     assert_eq!(open(&mut world, "", 9), ["a", "b"]);
-    world.restart();
+    restart(&mut world);
     assert_eq!(open(&mut world, "", 9), ["a", "b"]);
 }
 
 #[test]
 fn an_origin_outlives_its_job_and_is_no_job_to_anybody() {
-    let mut world = World::new();
+    let mut world = claimed();
     let uuid = Some(UUID);
     world.enqueue(NewJob { uuid, lifetime_ms: Some(1), ..from("a") });
     world.enqueue(from("b"));
@@ -80,7 +101,7 @@ fn an_origin_outlives_its_job_and_is_no_job_to_anybody() {
         assert_eq!(put(&mut world, from("b")), Some(Refusal::OriginOpen));
         let its_made_one = NewJob { uuid: Some(Uuid::of_number(2)), ..plain("q") };
         assert_eq!(put(&mut world, its_made_one), Some(Refusal::ReservedUuid));
-        world.restart();
+        restart(&mut world);
     }
     assert_eq!(put(&mut world, NewJob { uuid, ..from("c") }), None, "the UUID is free again");
     assert!(world.engine.has_queue(&name("q")));
@@ -90,12 +111,12 @@ fn an_origin_outlives_its_job_and_is_no_job_to_anybody() {
     }
     assert_eq!((open(&mut world, "", 9).len(), world.engine.jobs()), (0, 0));
     assert!(!world.engine.has_queue(&name("q")), "nothing is left of it");
-    world.restart();
+    restart(&mut world);
 }
 
 #[test]
 fn an_origin_is_kept_when_the_log_lets_go_of_its_beginning() {
-    let mut world = World::new();
+    let mut world = claimed();
     for origin in ["a", "b", "c"] {
         world.enqueue(from(origin));
     }
@@ -106,31 +127,33 @@ fn an_origin_is_kept_when_the_log_lets_go_of_its_beginning() {
     assert_eq!(close(&mut world, "c"), None);
     world.compact_oldest();
     world.drop_oldest();
-    world.restart();
+    restart(&mut world);
     assert_eq!(open(&mut world, "", 9), ["a", "b"]);
     assert_eq!(world.numbers(), [3]);
     for origin in ["a", "b"] {
         assert_eq!(close(&mut world, origin), None);
     }
-    world.restart();
+    restart(&mut world);
     assert_eq!(open(&mut world, "", 9).len(), 0);
 }
 
 #[test]
 fn little_is_kept_of_a_job_for_its_origin() {
-    let mut world = World::new();
+    let mut world = claimed();
     world.enqueue(NewJob { body: vec![0; 100_000].into(), name: Some("n".repeat(1_000).into()), ..from("a") });
     assert!(world.engine.memory_bytes() > 100_000 && world.engine.live_bytes() > 101_000);
+    let before = world.engine.memory_bytes();
     world.complete(1);
     world.engine.check();
     assert!(world.engine.live_bytes() < 30);
-    world.restart();
+    assert!(world.engine.memory_bytes() + 101_000 < before);
+    restart(&mut world);
     assert!(world.engine.memory_bytes() < 3_000, "{}", world.engine.memory_bytes());
 }
 
 #[test]
 fn origins_are_listed_in_pages() {
-    let mut world = World::new();
+    let mut world = claimed();
     for origin in ["b/2", "a/1", "b/10", "c"] {
         world.enqueue(from(origin));
     }
@@ -142,12 +165,12 @@ fn origins_are_listed_in_pages() {
 
 #[test]
 fn a_job_can_be_buried_from_the_start() {
-    let mut world = World::new();
+    let mut world = claimed();
     let buried = || NewJob { start: Start::Buried, urgency: -7, ..plain("q") };
     for _ in 0..2 {
         world.enqueue(buried());
     }
-    world.restart();
+    restart(&mut world);
     let look = Command::Look(Look::Jobs { queue: name("q"), which: Which::Buried, offset: 0, count_max: 9 });
     let mut shown = Vec::new();
     world.engine.handle(world.now, CLIENT, look, &mut |_, reply| match reply {
@@ -155,4 +178,32 @@ fn a_job_can_be_buried_from_the_start() {
         reply => panic!("{reply:?}"),
     });
     assert_eq!(shown, [(1, -7, 0), (2, -7, 0)]);
+}
+
+#[test]
+fn one_client_at_a_time_brings_jobs_from_one_place() {
+    const OTHER: ClientId = ClientId(2);
+    let mut world = World::new();
+    let claim = |beginning: &str| Command::ClaimOrigins { beginning: beginning.as_bytes().into() };
+    let put = |origin| Command::Enqueue(Box::new(from(origin)));
+    assert_eq!(refusal(&mut world, put("a/1")), Some(Refusal::OriginNotClaimed));
+    assert_eq!(refusal(&mut world, claim("a/")), None);
+    assert_eq!(refusal(&mut world, put("a/1")), None);
+    assert_eq!(refusal(&mut world, put("b/1")), Some(Refusal::OriginNotClaimed));
+    for overlapping in ["a/", "a/1", "a", ""] {
+        assert_eq!(refusal_to(&mut world, OTHER, claim(overlapping)), Some(Refusal::OriginsClaimed), "{overlapping:?}");
+    }
+    assert_eq!(refusal_to(&mut world, OTHER, claim("b/")), None);
+    assert_eq!(refusal_to(&mut world, OTHER, put("a/2")), Some(Refusal::OriginNotClaimed));
+    let close = Command::CloseOrigin { origin: b"a/1"[..].into() };
+    assert_eq!(refusal_to(&mut world, OTHER, close), Some(Refusal::OriginNotClaimed));
+    assert_eq!(refusal_to(&mut world, OTHER, put("b/1")), None);
+    // Who claims something else has let go of what it had before; and so has who is gone.
+    assert_eq!(refusal(&mut world, claim("c/")), None);
+    assert_eq!(refusal_to(&mut world, OTHER, claim("a/")), None);
+    assert_eq!(refusal(&mut world, claim("a/")), Some(Refusal::OriginsClaimed));
+    let with_both = world.engine.memory_bytes();
+    world.engine.disconnect(world.now, OTHER, &mut |_, _| {});
+    assert!(world.engine.memory_bytes() < with_both);
+    assert_eq!(refusal(&mut world, claim("a/")), None);
 }

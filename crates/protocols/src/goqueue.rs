@@ -341,7 +341,9 @@ fn refusal_text(refusal: Refusal) -> &'static str {
         | Refusal::InvalidStep
         | Refusal::TooManySteps
         | Refusal::NoSuchOrigin
-        | Refusal::OriginOpen => "The command cannot be carried out",
+        | Refusal::OriginOpen
+        | Refusal::OriginNotClaimed
+        | Refusal::OriginsClaimed => "The command cannot be carried out",
     }
 }
 

@@ -230,6 +230,8 @@ fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
         | Refusal::ReservedUuid
         | Refusal::NoSuchOrigin
         | Refusal::OriginOpen
+        | Refusal::OriginNotClaimed
+        | Refusal::OriginsClaimed
         | Refusal::LifetimeOver
         | Refusal::BodyUnfit
         | Refusal::NoSuchPrevious

@@ -165,6 +165,8 @@ pub enum Ask {
         /// The state.
         state: Standing,
     },
+    /// From now on jobs are brought from elsewhere, and nobody else does so.
+    ClaimOrigins,
     /// Where a job was before no longer has it.
     CloseOrigin(usize),
     /// Which jobs were elsewhere before, where that may still have them?

@@ -42,6 +42,8 @@ pub struct Model {
     jobs: Vec<Job>,
     /// Of jobs that are gone: where they came from, if that is open.
     gone: Vec<Gone>,
+    /// Who brings jobs from origins that begin so.
+    claims: BTreeMap<ClientId, Box<[u8]>>,
     /// The oldest first.
     queues: Vec<QueueName>,
     /// Those of them that exist for ever.
@@ -82,6 +84,7 @@ impl Model {
             burials: 0,
             jobs: Vec::new(),
             gone: Vec::new(),
+            claims: BTreeMap::new(),
             queues: Vec::new(),
             kept_queues: BTreeSet::new(),
             putters: BTreeMap::new(),
@@ -117,6 +120,7 @@ impl Model {
             Command::Pause { queue, pause_ms } => self.pause(now, client, &queue, pause_ms, answers),
             Command::Remove { job, by } => self.remove(now, client, &job, by, answers),
             Command::Await { job, wait_ms } => self.await_result(now, client, &job, wait_ms, answers),
+            Command::ClaimOrigins { beginning } => self.claim_origins(client, &beginning, answers),
             Command::CloseOrigin { origin } => self.close_origin(client, &origin, answers),
             Command::Group(steps) => self.group(now, client, &steps, answers),
             Command::Look(look) => self.look(now, client, &look, answers),
@@ -155,6 +159,7 @@ impl Model {
             self.holder_gone(now, number, answers);
         }
         self.leave_all(client);
+        self.claims.remove(&client);
         self.settle(now, answers);
     }
 
@@ -173,6 +178,7 @@ impl Model {
         self.next_number = self.next_number_kept;
         self.waiting.clear();
         self.pauses.clear();
+        self.claims.clear();
         self.totals.clear();
         self.forget_attendance();
         for job in &mut self.jobs {

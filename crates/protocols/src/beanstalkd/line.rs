@@ -8,6 +8,7 @@ pub(super) enum Request {
     Put(Put),
     /// Of a job that was elsewhere before.
     PutOrigin(Put, Origin),
+    ClaimOrigins(Box<[u8]>),
     CloseOrigin(Box<[u8]>),
     /// Those behind this one.
     ListOrigins(Box<[u8]>),
@@ -171,15 +172,11 @@ impl From<Fault> for Parsed {
 type Read = fn(&[u8]) -> Parsed;
 
 /// Verbs as they begin a line, blank included where one is asked for. Of several that fit the first counts.
-const VERBS: [(&[u8], Read); 29] = [
+const VERBS: [(&[u8], Read); 30] = [
     (b"put ", put),
     (b"peek ", |rest| Parsed::of(Counted::Peek, only_number(rest).map(Request::Peek))),
     (b"peek-ready", |rest| Parsed::of(Counted::PeekReady, alone(rest, Request::PeekReady))),
     (b"peek-delayed", |rest| Parsed::of(Counted::PeekDelayed, alone(rest, Request::PeekDelayed))),
-    (b"put-origin ", |rest| Parsed::uncounted(put_origin(rest))),
-    (b"close-origin ", |rest| Parsed::uncounted(origin(rest).map(Request::CloseOrigin))),
-    (b"list-origins ", |rest| Parsed::uncounted(origin(rest).map(Request::ListOrigins))),
-    (b"list-origins", |rest| Parsed::uncounted(alone(rest, Request::ListOrigins(Box::default())))),
     (b"peek-buried", |rest| Parsed::of(Counted::PeekBuried, alone(rest, Request::PeekBuried))),
     (b"reserve-with-timeout ", |rest| Parsed::of(Counted::ReserveWithTimeout, timeout(rest).map(Request::Reserve))),
     (b"reserve-job ", |rest| Parsed::uncounted(only_number(rest).map(Request::ReserveJob))),
@@ -200,6 +197,11 @@ const VERBS: [(&[u8], Read); 29] = [
     (b"list-tube-used", |rest| Parsed::of(Counted::ListTubeUsed, alone(rest, Request::ListTubeUsed))),
     (b"list-tubes", |rest| Parsed::of(Counted::ListTubes, alone(rest, Request::ListTubes))),
     (b"pause-tube", pause_tube),
+    (b"claim-origins ", |rest| Parsed::uncounted(origin(rest).map(Request::ClaimOrigins))),
+    (b"put-origin ", |rest| Parsed::uncounted(put_origin(rest))),
+    (b"close-origin ", |rest| Parsed::uncounted(origin(rest).map(Request::CloseOrigin))),
+    (b"list-origins ", |rest| Parsed::uncounted(origin(rest).map(Request::ListOrigins))),
+    (b"list-origins", |rest| Parsed::uncounted(alone(rest, Request::ListOrigins(Box::default())))),
     (b"quit", |_| Parsed::uncounted(Some(Request::Quit))),
 ];
 
@@ -436,6 +438,7 @@ mod tests {
         let origin = |is_buried| Origin { name: b"h:1/2"[..].into(), is_buried };
         assert_eq!(said("put-origin 1 2 3 4 ready h:1/2"), Ok(Request::PutOrigin(put, origin(false))));
         assert_eq!(said("put-origin 1 2 3 4 buried h:1/2"), Ok(Request::PutOrigin(put, origin(true))));
+        assert_eq!(said("claim-origins h:1/"), Ok(Request::ClaimOrigins(b"h:1/"[..].into())));
         assert_eq!(said("close-origin h:1/2"), Ok(Request::CloseOrigin(b"h:1/2"[..].into())));
         assert_eq!(said("list-origins h:1/2"), Ok(Request::ListOrigins(b"h:1/2"[..].into())));
         assert_eq!(said("list-origins"), Ok(Request::ListOrigins(Box::default())));

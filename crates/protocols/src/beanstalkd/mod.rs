@@ -256,7 +256,7 @@ impl Codec for Beanstalkd {
 
 /// Whether the first bytes are those of beanstalkd.
 pub(crate) fn begins(bytes: &[u8]) -> Begins {
-    const OPENINGS: [&[u8]; 19] = [
+    const OPENINGS: [&[u8]; 20] = [
         b"put ",
         b"use ",
         b"watch ",
@@ -274,6 +274,7 @@ pub(crate) fn begins(bytes: &[u8]) -> Begins {
         b"pause-tube",
         b"quit\r\n",
         b"put-origin ",
+        b"claim-origins ",
         b"close-origin ",
         b"list-origins",
     ];

@@ -23,6 +23,7 @@ impl Beanstalkd {
     pub(super) fn request(&mut self, request: Request, out: &mut Vec<u8>) -> Next {
         match request {
             Request::Put(_) | Request::PutOrigin(..) => unreachable!("its body comes first"),
+            Request::ClaimOrigins(beginning) => self.ask(Asked::Word("CLAIMED"), Command::ClaimOrigins { beginning }),
             Request::CloseOrigin(origin) => self.ask(Asked::Word("CLOSED"), Command::CloseOrigin { origin }),
             Request::ListOrigins(after) => {
                 self.look(Asked::Origins, Look::Origins { after, count_max: ORIGINS_SHOWN_MAX })

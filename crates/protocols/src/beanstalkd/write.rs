@@ -52,6 +52,8 @@ pub(super) fn refusal(refusal: Refusal) -> &'static str {
         | Refusal::TooManyQueues
         | Refusal::QueueNameTooLong => OUT_OF_MEMORY,
         Refusal::OriginOpen => "OPEN",
+        Refusal::OriginNotClaimed => "NOT_CLAIMED",
+        Refusal::OriginsClaimed => "TAKEN",
         Refusal::NoSuchJob
         | Refusal::NotHeld
         | Refusal::Finished

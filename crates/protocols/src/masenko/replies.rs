@@ -117,6 +117,8 @@ pub(super) fn refusal_text(refusal: Refusal, limits: &Limits) -> String {
         | Refusal::ReservedUuid
         | Refusal::NoSuchOrigin
         | Refusal::OriginOpen
+        | Refusal::OriginNotClaimed
+        | Refusal::OriginsClaimed
         | Refusal::LifetimeOver
         | Refusal::BodyUnfit
         | Refusal::InvalidStep => "refused".to_owned(),

@@ -337,7 +337,9 @@ fn refusal_text(refusal: Refusal) -> &'static str {
         | Refusal::InvalidStep
         | Refusal::TooManySteps
         | Refusal::NoSuchOrigin
-        | Refusal::OriginOpen => UNRECOGNIZED,
+        | Refusal::OriginOpen
+        | Refusal::OriginNotClaimed
+        | Refusal::OriginsClaimed => UNRECOGNIZED,
     }
 }
 

@@ -56,6 +56,8 @@ fn refused(refusal: Refusal, out: &mut Vec<u8>) {
         | Refusal::NoSuchPrevious
         | Refusal::NoSuchOrigin
         | Refusal::OriginOpen
+        | Refusal::OriginNotClaimed
+        | Refusal::OriginsClaimed
         | Refusal::InvalidStep
         | Refusal::TooManySteps => unreachable!("workq asks for nothing that is refused so: {refusal:?}"),
     }

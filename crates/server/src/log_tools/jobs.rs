@@ -50,7 +50,7 @@ fn take_note(causes: &mut HashMap<JobNumber, Cause>, number: Option<JobNumber>, 
             causes.remove(&number);
         }
         // It repeats what is known, so that older records are not needed any more. It changes nothing.
-        (Some(number), "kept") => {
+        (Some(number), "kept" | "origin_closed") => {
             causes.entry(number).or_insert(cause);
         }
         (Some(number), _) => {

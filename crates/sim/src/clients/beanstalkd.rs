@@ -21,6 +21,7 @@ pub const SPEAKER: Speaker = Speaker {
     commands: &[
         "beanstalkd put",
         "beanstalkd put-origin",
+        "beanstalkd claim-origins",
         "beanstalkd close-origin",
         "beanstalkd list-origins",
         "beanstalkd reserve",
@@ -100,6 +101,7 @@ fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
         Ask::Count(queue) => (format!("stats-tube {queue}"), "beanstalkd stats-tube"),
         Ask::Queues => ("list-tubes".to_owned(), "beanstalkd list-tubes"),
         Ask::Greet => ("stats".to_owned(), "beanstalkd stats"),
+        Ask::ClaimOrigins => ("claim-origins o/".to_owned(), "beanstalkd claim-origins"),
         Ask::CloseOrigin(origin) => (format!("close-origin o/{origin}"), "beanstalkd close-origin"),
         Ask::Origins => ("list-origins".to_owned(), "beanstalkd list-origins"),
         Ask::Use(queue) => (format!("use {queue}"), "beanstalkd use"),
@@ -118,8 +120,18 @@ fn priority(urgency: u32) -> u32 {
 }
 
 /// What says that something cannot be done, or makes no sense.
-const REFUSALS: [&str; 8] =
-    ["OPEN", "NOT_FOUND", "NOT_IGNORED", "DRAINING", "OUT_OF_MEMORY", "EXPECTED_CRLF", "BAD_FORMAT", "UNKNOWN_COMMAND"];
+const REFUSALS: [&str; 10] = [
+    "OPEN",
+    "TAKEN",
+    "NOT_CLAIMED",
+    "NOT_FOUND",
+    "NOT_IGNORED",
+    "DRAINING",
+    "OUT_OF_MEMORY",
+    "EXPECTED_CRLF",
+    "BAD_FORMAT",
+    "UNKNOWN_COMMAND",
+];
 
 fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
     let Some((first, used)) = line(bytes) else { return Ok(None) };
@@ -147,6 +159,7 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         | (Ask::Bury { .. }, ["BURIED"])
         | (Ask::KickJob(_), ["KICKED"])
         | (Ask::Extend(_), ["TOUCHED"])
+        | (Ask::ClaimOrigins, ["CLAIMED"])
         | (Ask::CloseOrigin(_), ["CLOSED"])
         | (Ask::Watch(_) | Ask::Ignore(_), ["WATCHING", _]) => Heard::Done,
         (Ask::Use(queue), ["USING", name]) if queue == name => Heard::Done,

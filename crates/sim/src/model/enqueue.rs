@@ -8,7 +8,7 @@ use super::job::{Job, State};
 
 impl Model {
     pub(super) fn enqueue(&mut self, now: Now, client: ClientId, new: &NewJob, answers: &mut Answers<'_>) {
-        match self.check_enqueue(now, new, &[]) {
+        match self.check_claimed(client, new).and_then(|()| self.check_enqueue(now, new, &[])) {
             Err(refusal) => answers(client, Reply::Refused(refusal)),
             Ok(()) => {
                 self.note_producer(client);
@@ -30,6 +30,13 @@ impl Model {
         self.serve(now, answers);
         if wait_ms == 0 && self.job(number).lease().is_none() {
             self.wait_ends(now, client, answers);
+        }
+    }
+
+    pub(super) fn check_claimed(&self, client: ClientId, new: &NewJob) -> Result<(), Refusal> {
+        match &new.origin {
+            Some(origin) if !self.has_claimed(client, origin) => Err(Refusal::OriginNotClaimed),
+            _ => Ok(()),
         }
     }
 

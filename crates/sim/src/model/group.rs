@@ -33,6 +33,7 @@ impl Model {
             }
             match step {
                 Step::Enqueue(new) => {
+                    self.check_claimed(client, new).map_err(|refusal| (index, refusal))?;
                     self.check_enqueue(now, new, &numbers).map_err(|refusal| (index, refusal))?;
                     numbers.push(self.put(now, new, &numbers));
                 }

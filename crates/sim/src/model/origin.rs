@@ -14,7 +14,23 @@ pub(super) struct Gone {
 }
 
 impl Model {
+    pub(super) fn claim_origins(&mut self, client: ClientId, beginning: &[u8], answers: &mut Answers<'_>) {
+        let overlaps = |other: &[u8]| other.starts_with(beginning) || beginning.starts_with(other);
+        if self.claims.iter().any(|(&holder, other)| holder != client && overlaps(other)) {
+            return answers(client, Reply::Refused(Refusal::OriginsClaimed));
+        }
+        self.claims.insert(client, beginning.into());
+        answers(client, Reply::Done);
+    }
+
+    pub(super) fn has_claimed(&self, client: ClientId, origin: &[u8]) -> bool {
+        self.claims.get(&client).is_some_and(|beginning| origin.starts_with(beginning))
+    }
+
     pub(super) fn close_origin(&mut self, client: ClientId, origin: &[u8], answers: &mut Answers<'_>) {
+        if !self.has_claimed(client, origin) {
+            return answers(client, Reply::Refused(Refusal::OriginNotClaimed));
+        }
         let before = self.open_origins().len();
         self.gone.retain(|gone| *gone.origin != *origin);
         for job in self.jobs.iter_mut().filter(|job| job.origin.as_deref() == Some(origin)) {

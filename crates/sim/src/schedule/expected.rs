@@ -7,7 +7,10 @@ use crate::clients::{Ask, SPEAKERS, Speaker};
 pub const ANSWERS: &[&str] = &[
     "beanstalkd bury answered: done",
     "beanstalkd bury refused: NOT_FOUND",
+    "beanstalkd claim-origins answered: done",
+    "beanstalkd claim-origins refused: TAKEN",
     "beanstalkd close-origin answered: done",
+    "beanstalkd close-origin refused: NOT_CLAIMED",
     "beanstalkd close-origin refused: NOT_FOUND",
     "beanstalkd delete answered: done",
     "beanstalkd delete refused: NOT_FOUND",
@@ -34,6 +37,7 @@ pub const ANSWERS: &[&str] = &[
     "beanstalkd put refused: OUT_OF_MEMORY",
     "beanstalkd put-origin answered: put",
     "beanstalkd put-origin refused: DRAINING",
+    "beanstalkd put-origin refused: NOT_CLAIMED",
     "beanstalkd put-origin refused: OPEN",
     "beanstalkd put-origin refused: OUT_OF_MEMORY",
     "beanstalkd release answered: done",
@@ -402,15 +406,17 @@ mod tests {
     ];
 
     /// What refuses, of all that beanstalkd says in one word.
-    const BEANSTALKD_REFUSALS: [&str; 9] = [
+    const BEANSTALKD_REFUSALS: [&str; 11] = [
         "BAD_FORMAT",
         "DRAINING",
         "EXPECTED_CRLF",
         "JOB_TOO_BIG",
+        "NOT_CLAIMED",
         "NOT_FOUND",
         "NOT_IGNORED",
         "OPEN",
         "OUT_OF_MEMORY",
+        "TAKEN",
         "UNKNOWN_COMMAND",
     ];
 

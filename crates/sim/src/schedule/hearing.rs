@@ -94,7 +94,7 @@ impl Schedule {
                 self.check_refused(index, ask, words, is_sure, *asked)?;
                 self.count_anothers(pending, words);
                 self.note_refused(ask, words, when);
-                self.note_refused_of_origin(ask, words, when)?;
+                self.note_refused_of_origin(index, ask, words, when)?;
                 self.note_refused_of_tubes(ask, *asked, when);
                 Ok(())
             }
@@ -166,7 +166,7 @@ impl Schedule {
         self.check_id(index, put, heard)?;
         match heard {
             Heard::Put(numbers) => {
-                self.note_done_with_origin(&Ask::Put(put.clone()), when)?;
+                self.note_done_with_origin(index, &Ask::Put(put.clone()), when)?;
                 self.ledger.put_told(&[put.entry], numbers, when)
             }
             // What was run is gone when that was answered; but if its client leaves, whoever took it keeps it.

@@ -1,7 +1,7 @@
 //! Where jobs of beanstalkd's clients were before: none comes twice from there until that is closed, whatever befalls the server.
 
 use super::Schedule;
-use crate::clients::Ask;
+use crate::clients::{Ask, BEANSTALKD};
 use crate::ledger::When;
 use crate::world::Wrong;
 
@@ -28,6 +28,9 @@ struct Origin {
 #[derive(Debug)]
 pub struct Origins([Origin; 4]);
 
+/// What is said to those who bring jobs from where they may not: they have not claimed it, or another has.
+const NOT_CLAIMED: &str = "NOT_CLAIMED";
+const TAKEN: &str = "TAKEN";
 /// What is said of an origin that is open, and of one that is not.
 const OPEN: &str = "OPEN";
 const NOT_FOUND: &str = "NOT_FOUND";
@@ -70,9 +73,19 @@ impl Schedule {
         }
     }
 
+    /// Who brings jobs from elsewhere says so first. Another may have done so before.
+    pub(super) fn claim_first(&mut self, who: usize, ask: Ask) -> Ask {
+        let is_tubes = self.people[who].speaker.protocol == BEANSTALKD;
+        let is_needed = is_tubes && subject(&ask).is_some() && !self.people[who].claims;
+        if is_needed && !self.one_in(20) { Ask::ClaimOrigins } else { ask }
+    }
+
     /// What was asked was done: a job came from there, or it was closed.
-    pub(super) fn note_done_with_origin(&mut self, ask: &Ask, when: When) -> Result<(), Wrong> {
+    pub(super) fn note_done_with_origin(&mut self, who: usize, ask: &Ask, when: When) -> Result<(), Wrong> {
         let Some(index) = subject(ask) else { return Ok(()) };
+        if !self.people[who].claims {
+            return Err(format!("{:?} was told that {ask:?} was done, and has claimed nothing", self.people[who]));
+        }
         let (was, is) = match ask {
             Ask::CloseOrigin(_) => (Known::Open, Known::Closed),
             _ => (Known::Closed, Known::Open),
@@ -86,7 +99,16 @@ impl Schedule {
     }
 
     /// What was asked was not done.
-    pub(super) fn note_refused_of_origin(&mut self, ask: &Ask, words: &str, when: When) -> Result<(), Wrong> {
+    pub(super) fn note_refused_of_origin(
+        &mut self,
+        who: usize,
+        ask: &Ask,
+        words: &str,
+        when: When,
+    ) -> Result<(), Wrong> {
+        if [NOT_CLAIMED, TAKEN].contains(&words) && self.people[who].claims {
+            return Err(format!("{:?} has claimed all origins, asked {ask:?}, and was told {words}", self.people[who]));
+        }
         let Some(index) = subject(ask) else { return Ok(()) };
         self.origins.0[index].asked = false;
         let is = match words {

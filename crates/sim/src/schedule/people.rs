@@ -56,6 +56,7 @@ impl Schedule {
             return;
         }
         let ask = self.think_of_something(index);
+        let ask = self.claim_first(index, ask);
         self.ask(index, ask);
     }
 

@@ -23,6 +23,8 @@ pub struct Person {
     pub(super) holds: Vec<Held>,
     /// What it has put aside, or asked to.
     pub(super) buried: Vec<Held>,
+    /// Whether it brings jobs from elsewhere, and nobody else does.
+    pub(super) claims: bool,
     /// Where it puts jobs, as far as it was told, if it speaks beanstalkd.
     pub(super) uses: &'static str,
     /// Where it takes them from.
@@ -96,6 +98,7 @@ impl Person {
             marks: VecDeque::new(),
             holds: Vec::new(),
             buried: Vec::new(),
+            claims: false,
             uses: DEFAULT_TUBE,
             watches: vec![DEFAULT_TUBE],
             took: 0,

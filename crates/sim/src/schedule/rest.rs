@@ -399,6 +399,7 @@ impl Schedule {
             (["OUT_OF_MEMORY"; 2], lacks_any),
             (["DRAINING"; 2], self.draining),
             (["OPEN"; 2], matches!(ask, Ask::Put(put) if put.origin.is_some())),
+            (["NOT_CLAIMED", "TAKEN"], !who.claims),
             (["disk", "Disk"], lacks_disk),
             (["memory", "no room for another"], self.is_short_of_memory()),
             (["about to stop", "Draining"], self.draining),

@@ -172,7 +172,8 @@ impl Schedule {
             Ask::KickJob(held) => self.ledger.kick_job_settled(held.entry, true, *asked, when),
             Ask::Extend(held) => self.ledger.extended(held.entry, client, speaker, *asked, when),
             Ask::Use(_) | Ask::Watch(_) | Ask::Ignore(_) => self.people[index].attended(ask)?,
-            Ask::CloseOrigin(_) => self.note_done_with_origin(ask, when)?,
+            Ask::ClaimOrigins => self.people[index].claims = true,
+            Ask::CloseOrigin(_) => self.note_done_with_origin(index, ask, when)?,
             _ => {}
         }
         Ok(())

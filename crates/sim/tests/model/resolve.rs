@@ -44,6 +44,7 @@ impl Moment<'_> {
             Ask::Remove { target, by } => Command::Remove { job: self.job_ref(target), by: *by },
             Ask::LeaseJob { target, hold } => Command::LeaseJob { job: self.job_ref(target), hold: *hold },
             Ask::Await { target, wait_ms } => Command::Await { job: self.job_ref(target), wait_ms: *wait_ms },
+            Ask::ClaimOrigins(which) => Command::ClaimOrigins { beginning: which.iter().copied().collect() },
             Ask::CloseOrigin(which) => Command::CloseOrigin { origin: [*which].into() },
             Ask::Group(steps) => Command::Group(steps.iter().map(|step| self.group_step(step)).collect()),
             Ask::Look(look) => Command::Look(self.look(look)),

@@ -67,6 +67,7 @@ pub enum Ask {
     Leave(QueueName),
     Remove { target: Target, by: By },
     Await { target: Target, wait_ms: u64 },
+    ClaimOrigins(Option<u8>),
     CloseOrigin(u8),
     Group(Vec<GroupStep>),
     Look(LookAt),
@@ -213,6 +214,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         4 => (target(), prop_oneof![3 => Just(By::Anyone).boxed(), 1 => by().boxed()])
             .prop_map(|(target, by)| Ask::Remove { target, by }),
         14 => (prop_oneof![target().boxed(), buried().boxed()], hold()).prop_map(|(target, hold)| Ask::LeaseJob { target, hold }),
+        6 => option::weighted(0.3, origin()).prop_map(Ask::ClaimOrigins),
         4 => origin().prop_map(Ask::CloseOrigin),
         6 => (target(), wait_ms()).prop_map(|(target, wait_ms)| Ask::Await { target, wait_ms }),
         8 => vec(group_step(), 0..=5).prop_map(Ask::Group),
@@ -277,7 +279,7 @@ fn rules() -> impl Strategy<Value = NewJob> {
         option::weighted(0.5, lifetime_ms),
         option::weighted(0.5, attempts),
         option::weighted(0.7, failure_rule()),
-        (prop_oneof![1 => Just(true), 2 => Just(false)], option::weighted(0.15, origin())),
+        (prop_oneof![1 => Just(true), 2 => Just(false)], option::weighted(0.2, origin())),
     )
         .prop_map(|(queue, body, urgency, name, own_time, start, lifetime_ms, attempts, failures, rest)| {
             let (keeps_queue, origin) = rest;
