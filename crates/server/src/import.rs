@@ -11,10 +11,14 @@ mod progress;
 mod tubes;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use jobyard_protocols::beanstalkd::is_tube;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use crate::failure::Failure;
 use crate::serve::say;
@@ -22,19 +26,17 @@ use mover::{Moved, Mover};
 use origin::Source;
 use peer::Peer;
 use place::Place;
-use progress::{Progress, grouped};
+use progress::grouped;
 use tubes::Counts;
 
 /// What stands under the options in the help.
 pub const NOTES: &str = "What is moved:
-  Jobs that are ready, delayed or buried, as they stand there. Reserved ones
-  are somebody's: they are counted and left. Stop the workers there first, or
-  let them drain it beside; a job that one of them takes from under the import
-  is left to it, as long as it is not here yet.
+  Jobs that are ready, delayed or buried, as they stand. Reserved ones belong
+  to somebody: they are counted, and left. Stop the workers there first.
 
-  It goes on until nothing is left to move. Interrupt it at any time, and run
-  it again with the same address: it then first settles what it had begun.
-  One import of a server at a time.
+  It goes on until nothing is left to move. At SIGINT and SIGTERM it finishes
+  what it has begun, and ends. Whoever is killed, run it again, with the same
+  addresses: it first settles what it had begun.
 
 Examples:
   jobyard import beanstalkd://queue.example.com:11300 --dry-run
@@ -43,8 +45,7 @@ Examples:
 
 Exit codes:
   0  everything was moved but what is reserved there
-  1  something went wrong, or is still reserved there that is here already:
-     run it again
+  1  something went wrong, or something was left: it says what
   2  the command line makes no sense";
 
 /// What `jobyard import` can be told.
@@ -54,11 +55,11 @@ pub struct Arguments {
     #[arg(value_name = "URL")]
     from: Place,
 
-    /// The Jobyard that gets them: a port that speaks beanstalkd's protocol, or any
+    /// The Jobyard that gets them: beanstalkd://HOST[:PORT], or any://HOST[:PORT]
     #[arg(long, value_name = "URL", default_value = "beanstalkd://127.0.0.1:5627")]
     to: Place,
 
-    /// Only this tube; may be said several times
+    /// Only this tube; can be given several times
     #[arg(long, value_name = "TUBE", value_parser = tube)]
     tube: Vec<String>,
 
@@ -82,29 +83,58 @@ pub fn import(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn run(arguments: &Arguments, source: Source) -> anyhow::Result<()> {
-    let mut there = Peer::connect(&arguments.from)?;
-    let mut here = Peer::connect(&arguments.to)?;
+    let mut there = Peer::connect(&arguments.from).context("where the jobs are")?;
+    let mut here = Peer::connect(&arguments.to).context("the Jobyard that is to get them (--to)")?;
     check_both(&mut there, &mut here)?;
-    let counts = tubes::counted(&mut there, &arguments.tube)?;
     if arguments.dry_run {
-        let open = origin::open(&mut here, &source)?.len();
+        let counts = tubes::counted(&mut there, &arguments.tube)?;
+        let open = origin::all_open(&mut here)?.iter().filter(|open| source.is_of(open)).count();
         say(&would_move(&counts, open));
         return Ok(());
     }
-    let total = counts.iter().map(|(_, counts)| counts.movable()).sum();
-    let mut mover = Mover::new(there, here, source, Progress::new(total), arguments.rate);
+    let mut mover = Mover::new(there, here, source, arguments.rate, stop_when_told()?)?;
     let outcome = mover.move_all(&arguments.tube);
     let moved = mover.end();
     // What was done is told also if it came to a bad end.
     say(&was_moved(&moved));
-    outcome.context("not all was moved: run it again, it goes on from here")?;
-    if moved.still_open > 0 {
-        bail!(
-            "{} that are here already are reserved there: run it again when they are not, or nobody works on them",
-            jobs(moved.still_open)
-        );
+    outcome?;
+    if let Some(rest) = rest(&moved) {
+        bail!("not all was moved: {rest}");
     }
     Ok(())
+}
+
+/// Told to stop, it ends what it has begun first; told so again, it ends at once.
+fn stop_when_told() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Why not all was moved.
+fn rest(moved: &Moved) -> Option<String> {
+    let Moved { interrupted, still_open, too_large, left, .. } = *moved;
+    let mut why = Vec::new();
+    if interrupted {
+        why.push("it was told to stop; run it again, and it goes on".to_owned());
+    }
+    if too_large > 0 {
+        why.push(format!("{} too large for Jobyard (its limit is body_bytes_max)", are(too_large)));
+    }
+    if still_open > 0 {
+        why.push(format!("{} here, and reserved there by a worker: run it again when that has ended", are(still_open)));
+    }
+    if left > 0 && !interrupted {
+        why.push(format!("{} left there; run it again", are(left)));
+    }
+    (!why.is_empty()).then(|| why.join("; "))
+}
+
+fn are(count: u64) -> String {
+    format!("{} {}", jobs(count), if count == 1 { "is" } else { "are" })
 }
 
 /// Both can do what they are to do, and are not the same.
@@ -112,13 +142,11 @@ fn check_both(there: &mut Peer, here: &mut Peer) -> anyhow::Result<()> {
     // Known by its first words to a port of any protocol.
     here.ask("use default", "USING default")?;
     if !here.knows("list-origins")? {
-        bail!("{} is no Jobyard: it cannot take jobs that were elsewhere before", here.name());
+        bail!("{} is no Jobyard, or an older one: it does not know list-origins", here.name());
     }
-    let (ids, key) = ((there.page("stats")?, here.page("stats")?), "id");
-    if let (Some(one), Some(other)) = (ids.0.get(key), ids.1.get(key))
-        && one == other
-    {
-        bail!("{} and {} are the same server", there.name(), here.name());
+    let (one, other) = (there.page("stats")?, here.page("stats")?);
+    if one.contains_key("id") && one.get("id") == other.get("id") {
+        bail!("the server that has the jobs and the one that is to get them are the same");
     }
     Ok(())
 }
@@ -143,10 +171,11 @@ fn would_move(counts: &[(String, Counts)], open: usize) -> String {
         row(tube, counts);
         sum.add(counts);
     }
-    row("all", &sum);
+    row("(all)", &sum);
     writeln!(text, "\n{} would be moved, {} left there", jobs(sum.movable()), grouped(sum.reserved)).expect("as above");
     if open > 0 {
-        writeln!(text, "{} of an earlier run would be settled first", jobs(open as u64)).expect("as above");
+        let words = "of an earlier run would be settled first, those among them that are still there";
+        writeln!(text, "{} {words}", jobs(open as u64)).expect("as above");
     }
     text
 }
@@ -164,6 +193,7 @@ fn was_moved(moved: &Moved) -> String {
     more("settled", moved.settled, "of an earlier run");
     more("left there", moved.reserved, "that somebody has reserved");
     more("still open", moved.still_open, "here already, and reserved there by somebody");
+    more("too large", moved.too_large, "left there");
     text
 }
 
@@ -180,12 +210,12 @@ mod tests {
 tube           ready      delayed       buried     reserved
 default            1            2            3            0
 a             12,345            2            3            7
-all           12,346            4            6            7
+(all)         12,346            4            6            7
 
 12,356 jobs would be moved, 7 left there
 ";
         assert_eq!(said, expected);
-        assert!(would_move(&tubes, 1).ends_with("\n1 job of an earlier run would be settled first\n"));
+        assert!(would_move(&tubes, 1).contains("\n1 job of an earlier run would be settled first,"));
     }
 
     #[test]

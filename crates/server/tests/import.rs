@@ -3,6 +3,8 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
 
 use support::beanstalkd::{Original, ask, asked_for_text, put, reserve_job};
 use support::{Directory, Ended, Peer, Server, file, run_with, text};
@@ -139,7 +141,7 @@ tube         ready      delayed       buried     reserved
 a                1            0            0            1
 b                1            0            0            0
 none             0            0            0            0
-all              2            0            0            1
+(all)            2            0            0            1
 
 2 jobs would be moved, 1 left there
 ";
@@ -160,24 +162,28 @@ left there  1 job that somebody has reserved
 fn what_an_earlier_run_has_put_is_settled_first_and_never_put_again() {
     let both = Both::start();
     let (mut there, mut here) = (both.there.connect(), both.here.connect());
+    let mut earlier = both.here.connect();
+    let place = both.there.url().replace("beanstalkd://", "");
+    assert_eq!(ask(&mut earlier, &format!("claim-origins {place}/")), "CLAIMED");
     let put_here = |here: &mut Peer, id: u64, body: &str| {
         let origin = both.origin(id, body);
         here.send(&format!("put-origin 0 0 60 {} ready {origin}\r\n{body}\r\n", body.len()));
         assert!(here.line().starts_with("INSERTED"));
     };
     let still_there = put(&mut there, "0 0 60", "still there");
-    put_here(&mut here, still_there, "still there");
+    put_here(&mut earlier, still_there, "still there");
     let done_here = put(&mut there, "0 0 60", "done here");
-    put_here(&mut here, done_here, "done here");
+    put_here(&mut earlier, done_here, "done here");
     assert_eq!(ask(&mut here, "delete 2"), "DELETED");
     bury(&mut there, "0 0 60", "buried there");
-    put_here(&mut here, 3, "buried there");
-    put_here(&mut here, 99, "gone there");
+    put_here(&mut earlier, 3, "buried there");
+    put_here(&mut earlier, 99, "gone there");
     let another = put(&mut there, "0 0 60", "another of that number");
-    put_here(&mut here, another, "one that was lost");
+    put_here(&mut earlier, another, "one that was lost");
     let reserved = put(&mut there, "0 0 60", "reserved there");
-    put_here(&mut here, reserved, "reserved there");
+    put_here(&mut earlier, reserved, "reserved there");
     reserve_job(&mut there, reserved);
+    drop(earlier);
     let ended = both.import(&[]);
     let expected = "\
 moved       1 job: 1 ready, 0 delayed, 0 buried
@@ -185,7 +191,7 @@ settled     5 jobs of an earlier run
 left there  1 job that somebody has reserved
 still open  1 job here already, and reserved there by somebody
 ";
-    check(&ended, 1, expected, "run it again");
+    check(&ended, 1, expected, "1 job is here, and reserved there by a worker: run it again");
     let bodies =
         |peer: &mut Peer| jobs(peer).iter().map(|job| job.split(':').next().unwrap().to_owned()).collect::<Vec<_>>();
     let moved =
@@ -212,9 +218,10 @@ fn the_same_server_under_another_name_is_found_out() {
     let (mut there, mut here) = (both.there.connect(), both.here.connect());
     put(&mut there, "0 0 60", "once");
     let origin = both.origin(1, "once").replace("127.0.0.1", "localhost");
+    assert_eq!(ask(&mut here, "claim-origins localhost"), "CLAIMED");
     here.send(&format!("put-origin 0 0 60 4 ready {origin}\r\nonce\r\n"));
     here.line();
-    check(&both.import(&[]), 1, "moved       0 jobs: 0 ready, 0 delayed, 0 buried\n", "if that is the same server");
+    check(&both.import(&[]), 1, "moved       0 jobs: 0 ready, 0 delayed, 0 buried\n", "finish 'jobyard import");
     assert_eq!((jobs(&mut here).len(), jobs(&mut there).len()), (1, 1), "nothing was moved");
     both.there.kill();
 }
@@ -224,16 +231,158 @@ fn what_cannot_be_is_said_and_nothing_is_lost() {
     let both = Both::start_with(&["-z", "100000"], "[limits]\nbody_bytes_max = 65536\n");
     let mut there = both.there.connect();
     let large = "x".repeat(70_000);
-    put(&mut there, "0 0 60", &large);
-    let nothing = "moved       0 jobs: 0 ready, 0 delayed, 0 buried\n";
-    check(&both.import(&[]), 1, nothing, "does not take job 1 of 70000 bytes: JOB_TOO_BIG");
-    assert_eq!(jobs(&mut there).len(), 1);
+    put(&mut there, "0 0 1", &large);
+    bury(&mut there, "0 0 60", &large);
+    for nth in 0..5 {
+        put(&mut there, "1 0 60", &format!("small {nth}"));
+    }
+    let moved = "moved       5 jobs: 5 ready, 0 delayed, 0 buried\ntoo large   2 jobs left there\n";
+    check(&both.import(&[]), 1, moved, "2 jobs are too large for Jobyard (its limit is body_bytes_max)");
+    assert_eq!(jobs(&mut there).len(), 2);
+    assert_eq!(jobs(&mut both.here.connect()).len(), 5);
     let (from, to) = (both.there.url(), both.to());
     let import = |from: &str, to: &str| run_with(&["import", from, "--to", to]);
     check(&import(&from, &from), 1, "", "is no Jobyard");
-    check(&import(&to, &to), 1, "", "are the same server");
+    check(&import(&to, &to), 1, "", "are the same");
     check(&import("beanstalkd://127.0.0.1:1", &to), 1, "", "cannot connect to 127.0.0.1:1");
     check(&import("workq://127.0.0.1:1", &to), 2, "", "expected beanstalkd://HOST[:PORT]");
     check(&run_with(&["import", &from, "--tube", "a b"]), 2, "", "no tube can be called that");
+    both.there.kill();
+}
+
+/// A server that says what it is told to, and else what a beanstalkd with one job in the tube `default` would.
+fn fake(
+    body: &'static str,
+    state: &'static str,
+    mut says: impl FnMut(&str) -> Option<String> + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let page = |text: String| format!("OK {}\r\n{text}\r\n", text.len());
+        let job = |word: &str| format!("{word} 1 {}\r\n{body}\r\n", body.len());
+        for line in lines.map_while(Result::ok) {
+            let line = line.trim_end();
+            let answer = says(line).unwrap_or_else(|| match line.split(' ').next().unwrap() {
+                "stats" => page("---\nid: fake\nmax-job-size: 65535\n".to_owned()),
+                "list-tubes" => page("---\n- default\n".to_owned()),
+                "stats-tube" => page(format!("---\ncurrent-jobs-{state}: 1\n")),
+                "stats-job" => page(format!("---\nid: 1\nstate: {state}\npri: 5\nttr: 60\ntime-left: 0\n")),
+                "use" => "USING default\r\n".to_owned(),
+                "reserve-with-timeout" if state == "ready" => job("RESERVED"),
+                "reserve-with-timeout" => "TIMED_OUT\r\n".to_owned(),
+                "touch" => "TOUCHED\r\n".to_owned(),
+                "peek-buried" if state == "buried" => job("FOUND"),
+                "peek-ready" | "peek-delayed" | "peek-buried" => "NOT_FOUND\r\n".to_owned(),
+                "peek" => job("FOUND"),
+                "delete" => "DELETED\r\n".to_owned(),
+                other => panic!("{other}"),
+            });
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    place
+}
+
+fn import_from(place: SocketAddr, here: &Server) -> Ended {
+    let (from, to) = (format!("beanstalkd://{place}"), format!("any://{}", here.place(0)));
+    run_with(&["import", &from, "--to", &to])
+}
+
+const NOTHING: &str = "moved       0 jobs: 0 ready, 0 delayed, 0 buried\n";
+
+#[test]
+fn whatever_a_server_says_of_a_job_its_body_is_no_command() {
+    let here = Server::start(&["--listen", "any://127.0.0.1:0"]);
+    put(&mut here.connect(), "0 0 60", "to be left alone");
+    let page = "---\nstate: ready\npri: 4294967296\nttr: 99999999999\n";
+    let mut given = false;
+    let place = fake("x\r\ndelete 1\r\n", "ready", move |line| match line {
+        "stats-job 1" => Some(format!("OK {}\r\n{page}\r\n", page.len())),
+        "reserve-with-timeout 0" if std::mem::replace(&mut given, true) => Some("TIMED_OUT\r\n".to_owned()),
+        "stats-tube default" if given => Some("NOT_FOUND\r\n".to_owned()),
+        _ => None,
+    });
+    check(&import_from(place, &here), 0, "moved       1 job: 1 ready, 0 delayed, 0 buried\n", "");
+    let (head, _) = asked_for_text(&mut here.connect(), "peek 1");
+    assert!(head.starts_with("FOUND 1"), "{head}");
+}
+
+#[test]
+fn a_job_that_is_not_ours_any_more_is_not_put() {
+    let here = Server::start(&["--listen", "any://127.0.0.1:0"]);
+    let place = fake("a", "ready", |line| (line == "touch 1").then(|| "NOT_FOUND\r\n".to_owned()));
+    check(&import_from(place, &here), 1, NOTHING, "1 job is left there");
+    assert_eq!(jobs(&mut here.connect()).len(), 0);
+}
+
+#[test]
+fn a_job_that_somebody_took_just_before_it_was_deleted_stays_open() {
+    let here = Server::start(&["--listen", "any://127.0.0.1:0"]);
+    let place = fake("a", "buried", |line| (line == "delete 1").then(|| "NOT_FOUND\r\n".to_owned()));
+    let ended = import_from(place, &here);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.starts_with("moved       1 job: 0 ready, 0 delayed, 1 buried\n"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("1 job is here, and reserved there by a worker"), "{}", ended.stderr);
+    assert_eq!(jobs(&mut here.connect()).len(), 1, "once");
+}
+
+#[test]
+fn a_server_that_shows_one_job_for_ever_is_left() {
+    let here = Server::start(&["--listen", "any://127.0.0.1:0"]);
+    let page = "---\nstate: delayed\npri: 0\nttr: 1\ntime-left: 3\n";
+    let odd = format!("OK {}\r\n{page}\r\n", page.len());
+    let place = fake("a", "buried", move |line| (line == "stats-job 1").then(|| odd.clone()));
+    check(&import_from(place, &here), 1, NOTHING, "1 job is left there");
+    let place = fake("a", "ready", |_| None);
+    let ended = import_from(place, &here);
+    assert!(ended.stderr.contains("gives job 1 again, which it has deleted"), "{}", ended.stderr);
+}
+
+#[test]
+fn one_import_of_a_server_runs_at_a_time() {
+    let both = Both::start();
+    put(&mut both.there.connect(), "0 0 60", "a");
+    let mut other = both.here.connect();
+    let place = both.there.url().replace("beanstalkd://", "");
+    assert_eq!(ask(&mut other, &format!("claim-origins {place}/")), "CLAIMED");
+    let (from, to) = (both.there.url(), both.to());
+    let import = std::thread::spawn(move || run_with(&["import", &from, "--to", &to]));
+    // The other one, the import, and who asks.
+    let has_come = || asked_for_text(&mut both.here.connect(), "stats").1.contains("current-connections: 3\n");
+    support::until("it has come", has_come);
+    assert_eq!(jobs(&mut both.here.connect()).len(), 0);
+    drop(other);
+    check(&import.join().unwrap(), 0, "moved       1 job: 1 ready, 0 delayed, 0 buried\n", "");
+    both.there.kill();
+}
+
+#[test]
+fn who_is_told_to_stop_finishes_what_it_has_begun() {
+    let both = Both::start();
+    let mut there = both.there.connect();
+    for nth in 0..300 {
+        put(&mut there, "0 0 60", &format!("job {nth}"));
+    }
+    let (from, to) = (both.there.url(), both.to());
+    let import = support::jobyard()
+        .args(["import", &from, "--to", &to, "--rate", "50"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let here_has = |count: &str| asked_for_text(&mut both.here.connect(), "stats").1.contains(count);
+    support::until("some are moved", || !here_has("current-jobs-ready: 0\n"));
+    let pid = rustix::process::Pid::from_child(&import);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = import.wait_with_output().unwrap();
+    let complaint = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("it was told to stop; run it again, and it goes on"), "{complaint}");
+    assert_eq!(ask(&mut both.here.connect(), "list-origins"), "OK 4", "nothing is in both places");
+    assert_eq!(both.import(&[]).code, Some(0));
+    assert!(here_has("current-jobs-ready: 300\n"));
     both.there.kill();
 }

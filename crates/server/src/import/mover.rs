@@ -1,18 +1,27 @@
 //! Moves jobs, each in this order: it is taken there, put here with its origin, deleted there, and its origin is closed here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::origin::{Open, Source, Traits, all_open, open};
+use super::origin::{Mark, Open, Source, all_open};
 use super::peer::{Job, Peer, fields};
 use super::progress::Progress;
 use super::tubes;
 
-/// So many jobs are moved together at most, and so many bytes of bodies, unless one has more.
-const BATCH_JOBS_MAX: usize = 64;
-const BATCH_BYTES_MAX: usize = 4 << 20;
+/// So many jobs are moved together at most, and so many bytes of bodies, unless one may have more.
+const BATCH_JOBS_MAX: u64 = 64;
+const BATCH_BYTES_MAX: u64 = 64 << 20;
+
+/// An import that was killed is gone here when all that it had sent was carried out.
+const CLAIM_WITHIN: Duration = Duration::from_secs(30);
+const CLAIM_EVERY: Duration = Duration::from_millis(20);
+
+/// So often jobs are looked for that are counted there and not found.
+const PASSES_IN_VAIN: u32 = 3;
 
 /// What was moved, and what was not.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,10 +35,16 @@ pub struct Moved {
     pub reserved: u64,
     /// These too, and they are here.
     pub still_open: u64,
+    /// Larger than what is taken here.
+    pub too_large: u64,
+    /// Others that are left there, and that nobody has.
+    pub left: u64,
+    /// Whether it was told to stop before it was done.
+    pub interrupted: bool,
 }
 
 /// Where a job stands that is looked at and not taken, and how it is found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// In a tube that is paused: it is not given to those who ask for any.
     Ready,
@@ -51,11 +66,22 @@ impl Standing {
 #[derive(Debug)]
 struct Taken {
     job: Job,
-    priority: u64,
-    ttr: u64,
+    priority: u32,
+    ttr: u32,
     /// What is left of its delay.
-    delay: u64,
+    delay: u32,
     is_buried: bool,
+}
+
+/// What came of putting a job here.
+#[derive(Debug, PartialEq, Eq)]
+enum Put {
+    Inserted,
+    /// It was here before.
+    Open,
+    TooLarge,
+    /// In other words.
+    Refused(String),
 }
 
 /// The two servers, and what was done so far.
@@ -66,36 +92,78 @@ pub struct Mover {
     source: Source,
     progress: Progress,
     rate: Option<u32>,
-    begun: Instant,
+    /// When the next batch may come.
+    next: Instant,
     moved: Moved,
     /// The tube that is watched there.
     watched: String,
-    /// The largest body of the last batch.
-    largest: usize,
+    batch_max: u64,
+    /// What stays there: it is larger than what is taken here.
+    too_large: HashSet<u64>,
+    /// What stays there: somebody has it, or the server will not say what it is.
+    stuck: HashSet<u64>,
+    /// What it has deleted.
+    deleted: HashSet<u64>,
+    /// Whether it is told to stop when the batch is done.
+    stop: Arc<AtomicBool>,
 }
 
 impl Mover {
-    pub fn new(there: Peer, here: Peer, source: Source, progress: Progress, rate: Option<u32>) -> Mover {
-        let (begun, moved, watched) = (Instant::now(), Moved::default(), "default".to_owned());
-        Mover { there, here, source, progress, rate, begun, moved, watched, largest: BATCH_BYTES_MAX / 8 }
+    pub fn new(mut there: Peer, here: Peer, source: Source, rate: Option<u32>, stop: Arc<AtomicBool>) -> Result<Mover> {
+        let largest = there.page("stats")?.get("max-job-size").and_then(|size| size.parse().ok()).unwrap_or(u64::MAX);
+        let paced = rate.map_or(BATCH_JOBS_MAX, |rate| u64::from(rate / 10).max(1));
+        let batch_max = (BATCH_BYTES_MAX / largest.max(1)).clamp(1, BATCH_JOBS_MAX).min(paced);
+        let (progress, watched) = (Progress::new(), "default".to_owned());
+        Ok(Mover {
+            there,
+            here,
+            source,
+            progress,
+            rate,
+            next: Instant::now(),
+            moved: Moved::default(),
+            watched,
+            batch_max,
+            too_large: HashSet::new(),
+            stuck: HashSet::new(),
+            deleted: HashSet::new(),
+            stop,
+        })
     }
 
-    /// Moves what there is, until there is no more; then says what is left.
+    /// Moves what there is, until there is no more, or it is told to stop; then looks what is left.
     pub fn move_all(&mut self, named: &[String]) -> Result<()> {
+        self.claim()?;
         self.check_other_names()?;
-        self.settle()?;
-        loop {
-            let before = self.count();
-            for tube in tubes::names(&mut self.there, named)? {
-                self.move_tube(&tube).with_context(|| format!("tube '{tube}'"))?;
-            }
-            if self.count() == before {
+        self.moved.settled = self.settle()?;
+        let mut in_vain = 0;
+        while !self.is_stopped() && in_vain < PASSES_IN_VAIN {
+            let (before, counts) = (self.count(), tubes::counted(&mut self.there, named)?);
+            let movable = counts.iter().fold(0, |sum: u64, (_, counts)| sum.saturating_add(counts.movable()));
+            if movable == 0 {
                 break;
             }
+            self.progress.expect(before.saturating_add(movable));
+            self.stuck.clear();
+            for (tube, counts) in counts.into_iter().filter(|(_, counts)| counts.movable() > 0) {
+                self.move_tube(&tube, counts.ready).with_context(|| format!("tube '{tube}'"))?;
+            }
+            // What falls due, or is given back, just then is seen in the next pass.
+            in_vain = if self.count() == before { in_vain + 1 } else { 0 };
         }
+        self.moved.interrupted = self.is_stopped();
         self.settle()?;
-        let counts = tubes::counted(&mut self.there, named)?;
-        self.moved.reserved = counts.iter().map(|(_, counts)| counts.reserved).sum();
+        self.look_what_is_left(named)
+    }
+
+    fn look_what_is_left(&mut self, named: &[String]) -> Result<()> {
+        let mut sum = tubes::Counts::default();
+        tubes::counted(&mut self.there, named)?.iter().for_each(|(_, counts)| sum.add(counts));
+        // What is too large is ours there, or stands as it stood.
+        self.moved.too_large = self.too_large.len() as u64;
+        let (ours, not_ours) = (sum.reserved.min(self.moved.too_large), sum.movable());
+        self.moved.reserved = sum.reserved - ours;
+        self.moved.left = not_ours.saturating_sub(self.moved.too_large - ours);
         Ok(())
     }
 
@@ -109,16 +177,32 @@ impl Mover {
         self.moved.ready + self.moved.delayed + self.moved.buried
     }
 
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Nobody else moves jobs of this server meanwhile, nor does what an earlier run has sent and was not read yet.
+    fn claim(&mut self) -> Result<()> {
+        let (line, begun) = (format!("claim-origins {}", self.source.beginning()), Instant::now());
+        loop {
+            match self.here.line(&line)?.as_str() {
+                "CLAIMED" => return Ok(()),
+                "TAKEN" if begun.elapsed() < CLAIM_WITHIN && !self.is_stopped() => std::thread::sleep(CLAIM_EVERY),
+                "TAKEN" => bail!("another import of {} is running", self.there.name()),
+                answer => return Err(self.here.wrong(&line, answer)),
+            }
+        }
+    }
+
     /// Whoever called the server something else before must settle that first: under another name its jobs would come again.
     fn check_other_names(&mut self) -> Result<()> {
-        let own = open(&mut self.here, &self.source)?;
-        for other in all_open(&mut self.here)?.into_iter().filter(|other| !own.contains(other)) {
-            if self.is_there(other.traits)? {
-                let Open { origin, .. } = other;
+        let (open, source) = (all_open(&mut self.here)?, self.source.clone());
+        for Open { origin, mark } in open.into_iter().filter(|open| !source.is_of(open)) {
+            if self.is_there(mark)? {
                 let name = origin.split('/').next().unwrap_or_default();
                 bail!(
-                    "a job that is here already came from {origin}, and {} has one like it: if that is the same server, import \
-                     from beanstalkd://{name} first; if not, close that origin (close-origin {origin})",
+                    "{} has a job that came here from {origin} and is not settled, or one that is alike: finish 'jobyard import \
+                     beanstalkd://{name}' first. If that server is gone for good, close the origin: docs/import.md says how",
                     self.there.name()
                 );
             }
@@ -126,66 +210,63 @@ impl Mover {
         Ok(())
     }
 
-    /// Jobs that are here already, and may be there too, are deleted there.
-    fn settle(&mut self) -> Result<()> {
-        let open = open(&mut self.here, &self.source)?;
+    /// Jobs that are here already, and may be there too, are deleted there. How many are settled.
+    fn settle(&mut self) -> Result<u64> {
+        let (open, source) = (all_open(&mut self.here)?, self.source.clone());
+        let mut settled = 0;
         self.moved.still_open = 0;
-        for batch in open.chunks(BATCH_JOBS_MAX) {
-            let mut gone = Vec::new();
-            for Open { origin, traits } in batch {
-                if !self.is_there(*traits)? || self.delete(&[*traits])?[0] {
-                    gone.push(origin.clone());
-                } else {
-                    self.moved.still_open += 1;
-                }
+        for Open { origin, mark } in open.iter().filter(|open| source.is_of(open)) {
+            if !self.is_there(*mark)? || self.delete(&[*mark])?[0] {
+                self.close(std::slice::from_ref(origin))?;
+                settled += 1;
+            } else {
+                self.moved.still_open += 1;
             }
-            self.moved.settled += gone.len() as u64;
-            self.close(&gone)?;
         }
-        Ok(())
+        Ok(settled)
     }
 
     /// Whether it still has this job, and not another of its number.
-    fn is_there(&mut self, traits: Traits) -> Result<bool> {
-        self.there.say(&format!("peek {}", traits.id))?;
+    fn is_there(&mut self, mark: Mark) -> Result<bool> {
+        self.there.say(&format!("peek {}", mark.id))?;
         let found = self.there.hear_job("FOUND", &["NOT_FOUND"])?;
-        Ok(found.is_ok_and(|job| Traits::of(&job) == traits))
+        Ok(found.is_ok_and(|job| Mark::of(&job) == mark))
     }
 
     /// Deletes jobs there. Of each, whether it is gone: one that somebody else has reserved is not.
-    fn delete(&mut self, jobs: &[Traits]) -> Result<Vec<bool>> {
-        for traits in jobs {
-            self.there.say(&format!("delete {}", traits.id))?;
+    fn delete(&mut self, jobs: &[Mark]) -> Result<Vec<bool>> {
+        for mark in jobs {
+            self.there.say(&format!("delete {}", mark.id))?;
         }
         let mut deleted = Vec::new();
-        for traits in jobs {
+        for mark in jobs {
             deleted.push(match self.there.hear()?.as_str() {
                 "DELETED" => true,
                 "NOT_FOUND" => false,
-                answer => return Err(self.there.wrong(&format!("delete {}", traits.id), answer)),
+                answer => return Err(self.there.wrong(&format!("delete {}", mark.id), answer)),
             });
         }
-        for (traits, is_gone) in jobs.iter().zip(&mut deleted) {
-            *is_gone = *is_gone || !self.is_there(*traits)?;
+        for (mark, is_gone) in jobs.iter().zip(&mut deleted) {
+            *is_gone = *is_gone || !self.is_there(*mark)?;
         }
         Ok(deleted)
     }
 
-    /// Closes origins here; one that somebody else closed meanwhile is closed, too.
     fn close(&mut self, origins: &[String]) -> Result<()> {
         for origin in origins {
             self.here.say(&format!("close-origin {origin}"))?;
         }
         for origin in origins {
             let answer = self.here.hear()?;
-            if answer != "CLOSED" && answer != "NOT_FOUND" {
+            if answer != "CLOSED" {
                 return Err(self.here.wrong(&format!("close-origin {origin}"), &answer));
             }
         }
         Ok(())
     }
 
-    fn move_tube(&mut self, tube: &str) -> Result<()> {
+    /// So many of its jobs were ready.
+    fn move_tube(&mut self, tube: &str, ready: u64) -> Result<()> {
         self.there.ask(&format!("use {tube}"), &format!("USING {tube}"))?;
         self.here.ask(&format!("use {tube}"), &format!("USING {tube}"))?;
         if self.watched != tube {
@@ -193,15 +274,17 @@ impl Mover {
             self.there.ask(&format!("ignore {}", self.watched), "WATCHING 1")?;
             tube.clone_into(&mut self.watched);
         }
-        loop {
-            let batch = self.reserve()?;
+        while ready > 0 && !self.is_stopped() {
+            let batch = self.reserve(ready.min(self.batch_max))?;
             if batch.is_empty() {
                 break;
             }
             self.moved.ready += self.put_and_delete(&batch)?;
         }
         for standing in [Standing::Ready, Standing::Delayed, Standing::Buried] {
-            while let Some(taken) = self.look_for(standing)? {
+            while !self.is_stopped()
+                && let Some(taken) = self.look_for(standing)?
+            {
                 let moved = self.put_and_delete(&taken)?;
                 match standing {
                     Standing::Ready => self.moved.ready += moved,
@@ -213,10 +296,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Takes some jobs that are ready. They are ready again should this end here.
-    fn reserve(&mut self) -> Result<Vec<Taken>> {
-        let paced = self.rate.map_or(BATCH_JOBS_MAX, |rate| (rate / 10).max(1) as usize);
-        let count = (BATCH_BYTES_MAX / self.largest.max(1)).clamp(1, BATCH_JOBS_MAX).min(paced);
+    /// Takes some jobs that are ready. They are ready again should this end here. Nothing if there are none that fit.
+    fn reserve(&mut self, count: u64) -> Result<Vec<Taken>> {
         for _ in 0..count {
             self.there.say("reserve-with-timeout 0")?;
         }
@@ -224,7 +305,9 @@ impl Mover {
         for _ in 0..count {
             jobs.extend(self.there.hear_job("RESERVED", &["TIMED_OUT", "DEADLINE_SOON"])?.ok());
         }
-        self.largest = jobs.iter().map(|job| job.body.len()).max().unwrap_or(self.largest);
+        jobs.iter().try_for_each(|job| self.check_new(job.id))?;
+        // Its time was over, and it came again.
+        jobs.retain(|job| !self.stays(job.id));
         // Their time begins anew: so each is surely ours until it is put here.
         for Job { id, .. } in &jobs {
             self.there.say(&format!("touch {id}"))?;
@@ -239,68 +322,116 @@ impl Mover {
         Ok(batch)
     }
 
-    /// The next job that stands so; nothing if there is none, or it stands otherwise now. Nobody takes those that are buried but
-    /// who means them, and whoever does has them.
+    /// The next job that stands so; none of it if it stands otherwise now, and nothing if there is none. Those that are buried
+    /// nobody takes but who means them.
     fn look_for(&mut self, standing: Standing) -> Result<Option<Vec<Taken>>> {
         self.there.say(&format!("peek-{}", standing.word()))?;
         let Ok(job) = self.there.hear_job("FOUND", &["NOT_FOUND"])? else { return Ok(None) };
-        let is_ours = matches!(standing, Standing::Ready) && self.reserve_job(job.id)?;
+        self.check_new(job.id)?;
+        if self.stays(job.id) {
+            return Ok(None);
+        }
+        let is_ours = match standing {
+            Standing::Ready => self.reserve_job(job.id)?,
+            Standing::Delayed | Standing::Buried => None,
+        };
         let page = self.there.page(&format!("stats-job {}", job.id))?;
-        match page.get("state") {
-            Some(state) if is_ours || state == standing.word() => Ok(Some(vec![taken(job, &page)?])),
-            // It was taken, or its time has come: the next is another one.
-            _ => Ok(Some(Vec::new())),
+        let stands_so = page.get("state").is_some_and(|state| state == standing.word());
+        if is_ours.unwrap_or(stands_so) {
+            return Ok(Some(vec![taken(job, &page)?]));
         }
+        // It is another's now, or its time has come: it comes in the next pass.
+        self.stuck.insert(job.id);
+        Ok(Some(Vec::new()))
     }
 
-    /// Takes this job. False if that cannot be: older servers do not know how.
-    fn reserve_job(&mut self, id: u64) -> Result<bool> {
+    /// Whether a job stays there for now, whoever shows it.
+    fn stays(&self, id: u64) -> bool {
+        self.too_large.contains(&id) || self.stuck.contains(&id)
+    }
+
+    fn check_new(&self, id: u64) -> Result<()> {
+        if self.deleted.contains(&id) {
+            bail!("{} gives job {id} again, which it has deleted", self.there.name());
+        }
+        Ok(())
+    }
+
+    /// Takes this job, if nobody else has it. Nothing if the server is so old that it does not know how.
+    fn reserve_job(&mut self, id: u64) -> Result<Option<bool>> {
         self.there.say(&format!("reserve-job {id}"))?;
-        Ok(self.there.hear_job("RESERVED", &["NOT_FOUND", "UNKNOWN_COMMAND"])?.is_ok())
+        match self.there.hear_job("RESERVED", &["NOT_FOUND", "UNKNOWN_COMMAND"])? {
+            Ok(_) => Ok(Some(true)),
+            Err(answer) => Ok((answer == "NOT_FOUND").then_some(false)),
+        }
     }
 
-    /// Puts jobs here, deletes them there, and closes their origins. How many are moved.
+    /// Puts jobs here, deletes them there, and closes their origins. How many came here.
     fn put_and_delete(&mut self, batch: &[Taken]) -> Result<u64> {
-        let mut origins = Vec::new();
-        for Taken { job, priority, ttr, delay, is_buried } in batch {
-            let origin = self.source.origin(job);
-            let state = if *is_buried { "buried" } else { "ready" };
-            let line = format!("put-origin {priority} {delay} {ttr} {} {state} {origin}", job.body.len());
-            self.here.say_with_body(&line, Some(&job.body))?;
-            origins.push(origin);
-        }
-        for Taken { job, .. } in batch {
-            let answer = self.here.hear()?;
-            // What is open is here already: it was put before, and is only to be deleted.
-            if answer != "OPEN" && !answer.starts_with("INSERTED ") {
-                bail!("{} does not take job {} of {} bytes: {answer}", self.here.name(), job.id, job.body.len());
+        let (mut here, mut inserted, mut refused) = (Vec::new(), 0, None);
+        for (Taken { job, .. }, put) in batch.iter().zip(self.put(batch)?) {
+            inserted += u64::from(put == Put::Inserted);
+            match put {
+                Put::Inserted | Put::Open => here.push((Mark::of(job), self.source.origin(job))),
+                Put::TooLarge => drop(self.too_large.insert(job.id)),
+                Put::Refused(answer) => refused = refused.or(Some((job.id, answer))),
             }
         }
-        let jobs: Vec<Traits> = batch.iter().map(|taken| Traits::of(&taken.job)).collect();
-        let is_gone = self.delete(&jobs)?;
-        let gone = origins.into_iter().zip(&is_gone).filter_map(|(origin, is_gone)| is_gone.then_some(origin));
-        self.close(&gone.collect::<Vec<_>>())?;
-        let moved = batch.len() as u64;
-        self.pace(moved);
-        Ok(moved)
+        let marks: Vec<Mark> = here.iter().map(|(mark, _)| *mark).collect();
+        let mut gone = Vec::new();
+        for (is_gone, (mark, origin)) in self.delete(&marks)?.into_iter().zip(here) {
+            if is_gone {
+                self.deleted.insert(mark.id);
+                gone.push(origin);
+            } else {
+                self.stuck.insert(mark.id);
+            }
+        }
+        self.close(&gone)?;
+        // Only when nothing of the batch is in both places.
+        if let Some((id, answer)) = refused {
+            bail!("{} does not take job {id}: {answer}", self.here.name());
+        }
+        self.pace(inserted);
+        Ok(inserted)
+    }
+
+    fn put(&mut self, batch: &[Taken]) -> Result<Vec<Put>> {
+        for Taken { job, priority, ttr, delay, is_buried } in batch {
+            let (origin, length) = (self.source.origin(job), job.body.len());
+            let state = if *is_buried { "buried" } else { "ready" };
+            let line = format!("put-origin {priority} {delay} {ttr} {length} {state} {origin}");
+            self.here.say_with_body(&line, Some(&job.body))?;
+        }
+        let mut puts = Vec::new();
+        for _ in batch {
+            puts.push(match self.here.hear()?.as_str() {
+                "OPEN" => Put::Open,
+                "JOB_TOO_BIG" => Put::TooLarge,
+                answer if answer.starts_with("INSERTED ") => Put::Inserted,
+                answer => Put::Refused(answer.to_owned()),
+            });
+        }
+        Ok(puts)
     }
 
     /// Shows how far it has come, and waits if it goes too fast.
     fn pace(&mut self, more: u64) {
-        let done = self.count() + more;
-        self.progress.show(done);
+        self.progress.show(self.count() + more);
         if let Some(rate) = self.rate {
-            let due = self.begun + Duration::from_secs_f64(done as f64 / f64::from(rate));
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            std::thread::sleep(self.next.saturating_duration_since(Instant::now()));
+            self.next = self.next.max(Instant::now()) + Duration::from_secs_f64(more as f64 / f64::from(rate));
         }
     }
 }
 
 /// A job, and what its statistics say of it.
 fn taken(job: Job, page: &HashMap<String, String>) -> Result<Taken> {
-    let number = |name: &str| -> Result<u64> {
-        let value = page.get(name).and_then(|value| value.parse().ok());
-        value.with_context(|| format!("the statistics of job {} do not say its '{name}'", job.id))
+    let number = |name: &str| -> Result<u32> {
+        let value = page.get(name).and_then(|value| value.parse::<u64>().ok());
+        let value = value.with_context(|| format!("the statistics of job {} do not say its '{name}'", job.id))?;
+        // What is more cannot be said.
+        Ok(u32::try_from(value).unwrap_or(u32::MAX))
     };
     let (priority, ttr) = (number("pri")?, number("ttr")?);
     let state = page.get("state").map(String::as_str);

@@ -17,35 +17,45 @@ impl Source {
         Ok(Source(format!("{place}/")))
     }
 
+    /// How its origins begin.
+    pub fn beginning(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is one of them.
+    pub fn is_of(&self, open: &Open) -> bool {
+        open.origin.starts_with(&self.0)
+    }
+
     /// What a job of it is called.
     pub fn origin(&self, job: &Job) -> String {
-        format!("{}{}", self.0, Traits::of(job).text())
+        format!("{}{}", self.0, Mark::of(job).text())
     }
 }
 
 /// What tells a job of a server from all others: a server that lost its jobs may give their numbers again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traits {
+pub struct Mark {
     pub id: u64,
     length: usize,
     sum: u32,
 }
 
-impl Traits {
-    pub fn of(job: &Job) -> Traits {
-        Traits { id: job.id, length: job.body.len(), sum: crc32c::crc32c(&job.body) }
+impl Mark {
+    pub fn of(job: &Job) -> Mark {
+        Mark { id: job.id, length: job.body.len(), sum: crc32c::crc32c(&job.body) }
     }
 
     fn text(self) -> String {
-        let Traits { id, length, sum } = self;
+        let Mark { id, length, sum } = self;
         format!("{id}/{length}/{sum:08x}")
     }
 
-    fn read(text: &str) -> Option<Traits> {
+    fn read(text: &str) -> Option<Mark> {
         let mut parts = text.split('/');
         let (id, length) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        let traits = Traits { id, length, sum: u32::from_str_radix(parts.next()?, 16).ok()? };
-        (traits.text() == text).then_some(traits)
+        let mark = Mark { id, length, sum: u32::from_str_radix(parts.next()?, 16).ok()? };
+        (mark.text() == text).then_some(mark)
     }
 }
 
@@ -53,13 +63,7 @@ impl Traits {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Open {
     pub origin: String,
-    pub traits: Traits,
-}
-
-/// Origins that are open: those of this source.
-pub fn open(here: &mut Peer, source: &Source) -> Result<Vec<Open>> {
-    let is_of_it = |open: &Open| open.origin.starts_with(&source.0);
-    Ok(all_open(here)?.into_iter().filter(is_of_it).collect())
+    pub mark: Mark,
 }
 
 /// Origins that are open, of all that name jobs so.
@@ -69,9 +73,10 @@ pub fn all_open(here: &mut Peer) -> Result<Vec<Open>> {
         here.say(format!("list-origins {after}").trim_end())?;
         let page = here.hear_page()?.as_deref().map(entries).unwrap_or_default();
         let Some(last) = page.last() else { return Ok(found) };
+        ensure!(*last > after, "{} lists its origins in no order", here.name());
         after.clone_from(last);
-        let traits_of = |origin: &str| origin.split_once('/').and_then(|(_, traits)| Traits::read(traits));
-        found.extend(page.into_iter().filter_map(|origin| Some(Open { traits: traits_of(&origin)?, origin })));
+        let mark_of = |origin: &str| origin.split_once('/').and_then(|(_, mark)| Mark::read(mark));
+        found.extend(page.into_iter().filter_map(|origin| Some(Open { mark: mark_of(&origin)?, origin })));
     }
 }
 
@@ -84,10 +89,10 @@ mod tests {
         let source = Source::new(&"beanstalkd://[::1]".parse().unwrap()).unwrap();
         let job = Job { id: 17, body: b"123456789".to_vec() };
         assert_eq!(source.origin(&job), "[::1]:11300/17/9/e3069283");
-        let traits = Traits::read("17/9/e3069283").unwrap();
-        assert_eq!(traits, Traits::of(&job));
+        let mark = Mark::read("17/9/e3069283").unwrap();
+        assert_eq!(mark, Mark::of(&job));
         for other in [Job { id: 18, ..job_of(b"123456789") }, job_of(b"123456788"), job_of(b"12345678")] {
-            assert_ne!(traits, Traits::of(&other));
+            assert_ne!(mark, Mark::of(&other));
         }
     }
 
@@ -100,7 +105,7 @@ mod tests {
         for text in
             ["17/9", "17/9/e3069283/1", "17/9/E3069283", "17/9/1", "x/9/e3069283", "+17/9/e3069283", "017/9/e3069283"]
         {
-            assert_eq!(Traits::read(text), None, "{text}");
+            assert_eq!(Mark::read(text), None, "{text}");
         }
     }
 

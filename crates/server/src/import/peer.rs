@@ -1,7 +1,7 @@
 //! A server that is asked things in beanstalkd's protocol: several at once, and the answers one by one.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// No answer's line is longer.
 const LINE_BYTES_MAX: u64 = 1_024;
 
-/// No body is longer: beanstalkd counts them in 32 bits, and half of that is 1 GiB more than it takes.
+/// No body is longer: the most that beanstalkd's `-z` takes.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// A connection.
@@ -87,11 +87,22 @@ impl Peer {
         self.writer.flush().with_context(|| format!("{} cannot be told anything", self.place))?;
         let mut line = Vec::new();
         let heard = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        heard.with_context(|| format!("{} does not answer", self.place))?;
+        self.check(heard)?;
         ensure!(!line.is_empty(), "{} has ended the connection", self.place);
         let text = line.strip_suffix(b"\r\n").and_then(|line| std::str::from_utf8(line).ok());
         let text = text.with_context(|| format!("{} answered no line: {}", self.place, line.escape_ascii()))?;
         Ok(text.to_owned())
+    }
+
+    /// What was heard, if it was.
+    fn check<T>(&self, heard: std::io::Result<T>) -> Result<T> {
+        heard.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                anyhow!("{} has not answered for {} seconds", self.place, SILENCE.as_secs())
+            }
+            ErrorKind::UnexpectedEof => anyhow!("{} has ended the connection", self.place),
+            _ => anyhow!("{} cannot be heard: {error}", self.place),
+        })
     }
 
     /// Says a line and hears another.
@@ -155,7 +166,8 @@ impl Peer {
     fn body(&mut self, size: usize) -> Result<Vec<u8>> {
         ensure!(size <= BODY_BYTES_MAX, "{} speaks of {size} bytes", self.place);
         let mut body = vec![0; size + 2];
-        self.reader.read_exact(&mut body).with_context(|| format!("{} does not answer", self.place))?;
+        let heard = self.reader.read_exact(&mut body);
+        self.check(heard)?;
         ensure!(body.ends_with(b"\r\n"), "{} sent a body of another size than it said", self.place);
         body.truncate(size);
         Ok(body)
@@ -170,7 +182,7 @@ pub fn fields(page: &str) -> HashMap<String, String> {
 
 /// The entries of a page that is a list.
 pub fn entries(page: &str) -> Vec<String> {
-    page.lines().filter_map(|line| line.strip_prefix("- ")).map(|entry| entry.trim_matches('"').to_owned()).collect()
+    page.lines().filter_map(|line| line.strip_prefix("- ")).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -178,9 +190,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statistics_and_lists_are_read_with_and_without_quotes() {
+    fn statistics_are_read_with_and_without_quotes_and_lists_as_they_are() {
         let page = fields("---\nname: \"a\"\nid: 7\ntube: b\n");
         assert_eq!((&*page["name"], &*page["id"], &*page["tube"]), ("a", "7", "b"));
-        assert_eq!(entries("---\n- default\n- \"b\"\n"), ["default", "b"]);
+        assert_eq!(entries("---\n- default\n- b\"\n"), ["default", "b\""]);
     }
 }

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::address::host_and_port;
+use crate::address::{ANY_PORT, host_and_port};
 
-/// beanstalkd's own.
-const PORT: u16 = 11_300;
+/// What an address may begin with, and the port that is meant if it names none.
+const SCHEMES: [(&str, u16); 2] = [("beanstalkd://", 11_300), ("any://", ANY_PORT)];
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +21,13 @@ impl FromStr for Place {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Place> {
-        let place = text.strip_prefix("beanstalkd://").context("expected beanstalkd://HOST[:PORT]")?;
-        let (host, port) = host_and_port(place.strip_suffix('/').unwrap_or(place))?;
-        let port = port.unwrap_or(PORT);
+        let found = SCHEMES.iter().find_map(|(scheme, port)| text.strip_prefix(scheme).map(|place| (place, *port)));
+        let (place, usual) = found.context("expected beanstalkd://HOST[:PORT]")?;
+        let place = place.strip_suffix('/').unwrap_or(place);
+        ensure!(!place.is_empty(), "the host is missing");
+        ensure!(!place.contains(['@', '?']), "an address has neither a user nor options here");
+        let (host, port) = host_and_port(place)?;
+        let port = port.unwrap_or(usual);
         ensure!(port != 0, "port 0 is no server's");
         ensure!(host.bytes().all(|byte| byte.is_ascii_graphic()), "'{host}' is no host");
         Ok(Place { host: host.to_ascii_lowercase(), port })
@@ -47,6 +51,7 @@ mod tests {
             ("beanstalkd://Queue.Example.com", "queue.example.com:11300"),
             ("beanstalkd://queue.example.com:11300/", "queue.example.com:11300"),
             ("beanstalkd://[::1]:1", "[::1]:1"),
+            ("any://localhost", "localhost:5627"),
         ] {
             assert_eq!(text.parse::<Place>().unwrap().to_string(), place);
         }
@@ -61,6 +66,8 @@ mod tests {
             ("beanstalkd://127.0.0.1:x", "'x' is no port"),
             ("beanstalkd://", "the host is missing"),
             ("beanstalkd://a b", "'a b' is no host"),
+            ("beanstalkd://user:secret@host:1", "neither a user nor options"),
+            ("beanstalkd://host:1?tube=a", "neither a user nor options"),
         ] {
             let error = format!("{:#}", text.parse::<Place>().unwrap_err());
             assert!(error.contains(reason), "{text}: {error}");

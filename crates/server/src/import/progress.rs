@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The line changes so often at most.
 const EVERY: Duration = Duration::from_millis(100);
 
-const BAR_WIDTH: u64 = 30;
+const BAR_WIDTH: u64 = 20;
 
 /// A line that is written over and over, if there is a terminal to write it on.
 #[derive(Debug)]
@@ -18,8 +18,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(total: u64) -> Progress {
-        Progress { total, begun: Instant::now(), shown: None, is_terminal: stderr().is_terminal() }
+    pub fn new() -> Progress {
+        Progress { total: 0, begun: Instant::now(), shown: None, is_terminal: stderr().is_terminal() }
+    }
+
+    /// So much there is to do in all, as far as one can see.
+    pub fn expect(&mut self, total: u64) {
+        self.total = total;
     }
 
     /// So much is done.
@@ -45,7 +50,7 @@ fn line(done: u64, total: u64, elapsed: Duration) -> String {
     let rate = done as f64 / elapsed.as_secs_f64().max(0.001);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is shown")]
     let rate = grouped(rate as u64);
-    format!("[{bar}] {:3} %  {} of {} jobs, {rate} a second", done * 100 / total, grouped(done), grouped(total))
+    format!("[{bar}] {:3} %  {} of {}, {rate}/s", done * 100 / total, grouped(done), grouped(total))
 }
 
 /// A number with commas.
@@ -68,10 +73,15 @@ mod tests {
     #[test]
     fn the_line_says_how_much_of_how_much_and_how_fast() {
         let second = Duration::from_secs(2);
-        let half = "[###############...............]  50 %  5,000 of 10,000 jobs, 2,500 a second";
+        let half = "[##########..........]  50 %  5,000 of 10,000, 2,500/s";
         assert_eq!(line(5_000, 10_000, second), half);
-        assert!(line(0, 0, Duration::ZERO).ends_with("  0 %  0 of 1 jobs, 0 a second"));
-        assert!(line(7, 3, second).contains("100 %  7 of 7 jobs"), "more came meanwhile");
+        assert!(line(0, 0, Duration::ZERO).ends_with("  0 %  0 of 1, 0/s"));
+        assert!(line(7, 3, second).contains("100 %  7 of 7,"), "more came meanwhile");
+    }
+
+    #[test]
+    fn the_line_fits_on_a_narrow_terminal() {
+        assert!(line(9_999_999, 10_000_000, Duration::from_secs(100)).len() < 64);
     }
 
     #[test]

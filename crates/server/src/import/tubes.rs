@@ -1,8 +1,9 @@
 //! The tubes of a server, and how many jobs stand where.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use jobyard_protocols::beanstalkd::is_tube;
 
 use super::peer::{Peer, entries, fields};
 
@@ -30,24 +31,33 @@ impl Counts {
 
     /// Those that nobody has.
     pub fn movable(&self) -> u64 {
-        self.ready + self.delayed + self.buried
+        self.ready.saturating_add(self.delayed).saturating_add(self.buried)
     }
 
     pub fn add(&mut self, other: &Counts) {
-        self.ready += other.ready;
-        self.delayed += other.delayed;
-        self.buried += other.buried;
-        self.reserved += other.reserved;
+        for (sum, more) in [
+            (&mut self.ready, other.ready),
+            (&mut self.delayed, other.delayed),
+            (&mut self.buried, other.buried),
+            (&mut self.reserved, other.reserved),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
     }
 }
 
 /// All tubes that there are, or those that were named.
-pub fn names(peer: &mut Peer, named: &[String]) -> Result<Vec<String>> {
+fn names(peer: &mut Peer, named: &[String]) -> Result<Vec<String>> {
     if !named.is_empty() {
-        return Ok(named.to_vec());
+        let mut seen = HashSet::new();
+        return Ok(named.iter().filter(|name| seen.insert(*name)).cloned().collect());
     }
     peer.say("list-tubes")?;
-    Ok(peer.hear_page()?.as_deref().map(entries).unwrap_or_default())
+    let names = peer.hear_page()?.as_deref().map(entries).unwrap_or_default();
+    match names.iter().find(|name| !is_tube(name.as_bytes())) {
+        Some(name) => bail!("{} lists a tube that none can be called: {}", peer.name(), name.escape_debug()),
+        None => Ok(names),
+    }
 }
 
 /// The tubes and their counts; one that is not there has no jobs.
