@@ -133,7 +133,7 @@ fn explain(address: &Address, error: &io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::AddrInUse => anyhow!(
             "cannot listen on {address}: the address is in use. Another server has it, perhaps another jobyard: \
-             stop that one, or listen elsewhere with --listen"
+             stop that one, or listen elsewhere (--listen; beanstalkd: -l, -p)"
         ),
         ErrorKind::AddrNotAvailable => {
             anyhow!("cannot listen on {address}: this machine does not have that address")
