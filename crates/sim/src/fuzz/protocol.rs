@@ -148,6 +148,9 @@ impl Player {
     }
 
     fn restart(&mut self, well: bool) -> Result<(), Trouble> {
+        let is_unread = |(client, name): (usize, &str)| self.open[client] && self.world.unfinished_bytes(name) > 0;
+        // Of what lies behind a request that waits, a server that stops carries out what it has read.
+        self.raced |= well && CLIENTS.into_iter().enumerate().any(is_unread);
         self.open = [false; CLIENTS.len()];
         // A log in memory cannot be opened as a full one.
         self.world.fill_disk(false)?;
