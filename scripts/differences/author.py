@@ -109,6 +109,17 @@ class Author:
         yield self.say(taker, self.line("reserve"))
         yield self.say(putter, self.line("kick", "2"))
 
+    def begin_put(self):
+        """Who has put nothing sends the line of a put, and another asks how many put jobs: steps, each for an instant of its
+        own."""
+        yield (putter := self.open())
+        yield (asker := self.open())
+        request = Request("put", b"put 5 1000 1000 1\r\nk\r\n", (1000, 1000))
+        line, body = request.data[:-3], request.data[-3:]
+        yield Step(self.instant, putter.client, "send", line, (request,), ((body, request.timers),))
+        yield self.say(asker, self.line("stats"))
+        yield Step(self.instant, putter.client, "send", body)
+
     def say(self, client, request):
         return Step(self.instant, client.client, "send", request.data, (request,))
 

@@ -1,6 +1,6 @@
 """What happens in a round: it is made up as it goes, or repeats what was done once."""
 
-from author import KICKS, KINDS, Author
+from author import KICKS, KINDS, ODD, Author
 from conversation import Conversation, Differs, Ended, Gone
 from instants import EACH_SECOND, ROUND_SECONDS_MAX, Void
 
@@ -16,7 +16,11 @@ class MadeUp:
     async def play(self, talk):
         kind = list(KINDS)[self.number % len(KINDS)]
         author = Author(f"{self.seed} {self.number}", talk.state, kind)
-        instant, left = FIRST_INSTANT, self.steps
+        # What is seldom else: at the beginning of every other round, for many do not come to their end.
+        begins = kind == ODD and self.number // len(KINDS) % 2 == 0
+        instant, left = await next_instant(talk, FIRST_INSTANT), self.steps
+        author.begin(instant)
+        instant = await play_scene(talk, author, author.begin_put() if begins else (), instant)
         while left > 0:
             instant = await next_instant(talk, instant)
             author.begin(instant)
@@ -25,14 +29,20 @@ class MadeUp:
                 if step is not None:
                     await talk.do(step)
                     left -= 1
-        for step in author.hand_out() if kind == KICKS else ():
-            await talk.do(step)
-            instant = await next_instant(talk, instant)
-            author.begin(instant)
+        instant = await play_scene(talk, author, author.hand_out() if kind == KICKS else (), instant)
         instant = await next_instant(talk, instant)
         author.begin(instant)
         for step in author.look():
             await talk.do(step)
+
+
+async def play_scene(talk, author, steps, instant):
+    """Each step at an instant of its own. Returns the last."""
+    for step in steps:
+        await talk.do(step)
+        instant = await next_instant(talk, instant)
+        author.begin(instant)
+    return instant
 
 
 async def next_instant(talk, instant):
