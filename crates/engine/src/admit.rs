@@ -129,7 +129,10 @@ impl Store {
         let record = match record {
             Record::QueueCreated { name, ordinal } => self.mend_queue(name, ordinal),
             Record::Enqueued(enqueued) => self.mend_full(enqueued).map(Record::Enqueued),
-            Record::Kept(Kept { base, state, expires_ms, attempts, failures, result, rank }) => {
+            Record::Kept(Kept { base, mut state, expires_ms, attempts, failures, result, rank }) => {
+                if let State::Buried { order } = &mut state {
+                    self.mend_burial(order);
+                }
                 let base = self.mend_full(base);
                 base.map(|base| Record::Kept(Kept { base, state, expires_ms, attempts, failures, result, rank }))
             }
@@ -142,6 +145,13 @@ impl Store {
         };
         if let Some(record) = record {
             self.apply(record);
+        }
+    }
+
+    /// An order among the buried that nobody can have counted to is the next one.
+    fn mend_burial(&self, order: &mut u64) {
+        if *order >= BELIEVED_MAX {
+            *order = self.next_burial;
         }
     }
 
@@ -189,6 +199,9 @@ impl Store {
             && *place >= BELIEVED_MAX
         {
             *place = self.next_place;
+        }
+        if let Record::Buried { order, .. } = &mut record {
+            self.mend_burial(order);
         }
         let number = subject(&record)?;
         let Some(job) = self.jobs.get(number) else {
