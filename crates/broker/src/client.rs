@@ -63,7 +63,7 @@ pub(crate) enum Link {
     Open,
     /// The client sends nothing more.
     Ended,
-    /// It is dead.
+    /// Nothing can be written to it. What had arrived before may still have to be read.
     Gone,
 }
 
@@ -168,7 +168,17 @@ impl Client {
             Phase::Ending => false,
             Phase::Lingering { .. } => true,
         };
-        wants && self.link == Link::Open && self.readable && !self.reading
+        wants && self.reads() && self.readable && !self.reading
+    }
+
+    /// Whether there may be more to read, now or later. Whoever goes without hearing its answers is read to its end all the same:
+    /// what it sent had arrived.
+    pub(crate) fn reads(&self) -> bool {
+        match self.link {
+            Link::Open => true,
+            Link::Ended => false,
+            Link::Gone => !self.finishing,
+        }
     }
 
     /// Whether what it has to move is part of something large. Small requests and answers never rest.
@@ -195,6 +205,10 @@ impl Client {
     /// Input arrived.
     pub(crate) fn receive(&mut self, bytes: &[u8], now_ms: u64) {
         self.pace.moved(bytes.len(), now_ms);
+        if self.link == Link::Gone {
+            // It is not given up as long as there is more to read.
+            self.moved_ms = now_ms;
+        }
         match &mut self.phase {
             Phase::Serving => {
                 self.input.push(bytes);
@@ -214,6 +228,13 @@ impl Client {
     pub(crate) fn begin_ending(&mut self, now_ms: u64) {
         self.ending = true;
         self.moved_ms = now_ms;
+    }
+
+    /// Nothing more can be written. That there is nothing to read either is found by reading.
+    pub(crate) fn lose(&mut self, now_ms: u64) {
+        self.link = Link::Gone;
+        self.readable = self.reads();
+        self.begin_ending(now_ms);
     }
 
     /// Nothing more will arrive.
@@ -337,8 +358,10 @@ impl Client {
     /// When the connection is given up, if nothing moves any more.
     pub(crate) fn farewell_at_ms(&self, limits: &Limits) -> Option<u64> {
         match self.phase {
-            _ if self.link == Link::Gone => None,
-            Phase::Serving if self.ending && self.clogged_up(limits) => Some(self.moved_ms + STALLED_MS_MAX),
+            _ if self.link == Link::Gone && self.finishing => None,
+            Phase::Serving if self.ending && (self.clogged_up(limits) || self.link == Link::Gone) => {
+                Some(self.moved_ms + STALLED_MS_MAX)
+            }
             Phase::Serving => None,
             Phase::Ending => Some(self.moved_ms + STALLED_MS_MAX),
             Phase::Lingering { until_ms, .. } => Some(until_ms),
@@ -462,7 +485,23 @@ mod tests {
         client.wrote(1, 400);
         assert_eq!(client.farewell_at_ms(&limits), Some(400 + STALLED_MS_MAX));
         client.link = Link::Gone;
+        client.finish(500);
         assert_eq!(client.farewell_at_ms(&limits), None);
+    }
+
+    #[test]
+    fn who_cannot_be_written_to_is_read_until_its_end_or_given_up() {
+        let limits = Limits::default();
+        let mut client = client();
+        client.lose(100);
+        assert!(client.reads() && client.wants_read(&limits));
+        assert_eq!(client.farewell_at_ms(&limits), Some(100 + STALLED_MS_MAX));
+        client.receive(b"more", 150);
+        assert_eq!(client.farewell_at_ms(&limits), Some(150 + STALLED_MS_MAX));
+        client.end_input(Link::Ended, 200);
+        assert_eq!((client.link, client.reads(), client.farewell_at_ms(&limits)), (Link::Gone, false, None));
+        client.lose(300);
+        assert!(!client.reads() && !client.readable, "its end was read");
     }
 
     #[test]

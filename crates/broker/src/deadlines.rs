@@ -51,8 +51,7 @@ impl<L: Log> Broker<L> {
         loop {
             let silent = self.clients.next_silent(horizon_ms, &self.limits);
             let until_ms = silent.map_or(horizon_ms, |(at_ms, _)| at_ms);
-            self.tick(until_ms);
-            if silent.is_none() {
+            if !self.tick(until_ms) || silent.is_none() {
                 break;
             }
             while let Some((_, id)) = self.clients.next_silent(until_ms, &self.limits) {
@@ -65,14 +64,16 @@ impl<L: Log> Broker<L> {
         }
     }
 
-    /// Gives the engine its tick, if something is due by `until_ms` on engine time or by now on the wall clock.
-    fn tick(&mut self, until_ms: u64) {
+    /// Gives the engine its tick, if something is due by `until_ms` on engine time or by now on the wall clock. False if it
+    /// leaves some of it to the next turn, for which that is due at once.
+    fn tick(&mut self, until_ms: u64) -> bool {
         let next = self.engine.next_deadline();
         let due = next.engine_ms.is_some_and(|ms| ms <= until_ms);
         let date_due = next.wall_ms.is_some_and(|ms| ms <= self.now.wall_ms);
+        let mut is_done = true;
         if (due || date_due) && !crate::broken("broker-no-tick") {
-            // What is left when a portion was decided is due at once, in the next turn.
-            self.call(self.now, |engine, now, answers| _ = engine.tick(now, until_ms, answers));
+            self.call(self.now, |engine, now, answers| is_done = engine.tick(now, until_ms, answers));
         }
+        is_done
     }
 }

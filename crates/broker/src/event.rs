@@ -41,6 +41,8 @@ pub enum Event {
     Ended(ClientId),
     /// The connection is dead: nothing can be read from it or written to it.
     Gone(ClientId),
+    /// Nothing can be written to the client any more. What had arrived from it can still be read, up to its end.
+    Lost(ClientId),
     /// There is room to write again.
     Writable(ClientId),
     /// The answer to [`Action::Write`].
@@ -68,7 +70,7 @@ pub enum Action {
         at_most: usize,
     },
     /// Write once what [`Broker::output`](crate::Broker::output) has for this client; answer with [`Event::Wrote`] or
-    /// [`Event::Gone`]. If not all was taken, [`Event::Writable`] will tell.
+    /// [`Event::Lost`]. If not all was taken, [`Event::Writable`] will tell.
     Write(ClientId),
     /// Write nothing more to this client: shut that direction down. Reading goes on.
     Finish(ClientId),

@@ -175,7 +175,8 @@ impl<L: Log> Broker<L> {
         }
     }
 
-    /// Whether carrying this out may take more memory than a little: by a job, a result, the names of queues, or an answer.
+    /// Whether carrying this out may take more memory than a little: by a job, a result, the names of queues, an answer, or by
+    /// what is kept of a job that is put aside or back.
     pub(crate) fn takes_memory(&self, command: &Command) -> bool {
         match command {
             Command::Complete { result, .. } | Command::Fail { result, .. } => !result.is_empty(),
@@ -187,12 +188,13 @@ impl<L: Log> Broker<L> {
             Command::Enqueue(_) | Command::Run { .. } | Command::Group(_) | Command::Lease(_) => true,
             // Who is to take from a queue must be able to say so.
             Command::Attend { queue, .. } => !self.engine.has_queue(queue),
+            Command::Release { job, again: Some(_) } | Command::Bury { job, .. } | Command::ReviveJob { job } => {
+                self.engine.is_plain(job)
+            }
+            Command::Revive { .. } => true,
             Command::Leave { .. }
             | Command::LeaseJob { .. }
-            | Command::Release { .. }
-            | Command::Bury { .. }
-            | Command::Revive { .. }
-            | Command::ReviveJob { .. }
+            | Command::Release { again: None, .. }
             | Command::Extend { .. }
             | Command::Pause { .. }
             | Command::Remove { .. }

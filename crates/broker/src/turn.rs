@@ -75,7 +75,7 @@ impl<L: Log> Broker<L> {
                 Event::Accepted { client, listener } => self.accept(client, listener),
                 Event::Readable(client) => {
                     news.unread = true;
-                    self.note(client, |client| client.readable = client.link == Link::Open);
+                    self.note(client, |client| client.readable = client.reads());
                 }
                 Event::Received { client, bytes, more } => self.note(client, |client| {
                     (client.reading, client.readable) = (false, more);
@@ -92,6 +92,10 @@ impl<L: Log> Broker<L> {
                 }
                 Event::Gone(client) => {
                     self.note(client, |client| client.end_input(Link::Gone, now_ms));
+                    news.hung_up.push(client);
+                }
+                Event::Lost(client) => {
+                    self.note(client, |client| client.lose(now_ms));
                     news.hung_up.push(client);
                 }
                 Event::Writable(client) => self.note(client, |client| client.clogged = false),

@@ -61,6 +61,10 @@ impl Store {
             }
             Record::Revived { number, expires_ms } => {
                 self.set_expiry(number, expires_ms);
+                if self.job(number).attempts_used_up() && !broken("engine-revived-for-nothing") {
+                    // Whoever lets it back in wants it to be tried once more.
+                    self.rearrange(number, Job::spare_one_attempt);
+                }
                 self.set_state(number, State::Ready);
             }
             Record::Moved { number, queue, place, expires_ms } => self.apply_moved(number, queue, place, expires_ms),

@@ -133,7 +133,7 @@ impl Engine {
         };
         self.store.attending.producers -= usize::from(attendance.has_put);
         self.store.attending.workers -= usize::from(attendance.has_asked);
-        if let Some(queue) = attendance.puts_to {
+        if let Some(queue) = attendance.puts_to.filter(|_| !crate::broken("engine-leaver-attends")) {
             self.stop_attending(queue, Role::Putter);
         }
         for queue in attendance.takes_from {

@@ -40,15 +40,17 @@ impl Engine {
     ) {
         let numbers = self.to_revive(now, queue, count_max);
         for &number in &numbers {
-            self.revive(now, number, answers);
+            self.revive(now, number);
         }
         answers(client, Reply::Revived { count: numbers.len() });
     }
 
     pub(crate) fn handle_revive_job(&mut self, now: Now, client: ClientId, job: &JobRef, answers: &mut Answers<'_>) {
         let reply = match self.find(job).map(|job| (job.number, job.state)) {
-            Ok((number, State::Buried { .. } | State::Delayed { .. })) => {
-                self.revive(now, number, answers);
+            Ok((number, State::Buried { .. } | State::Delayed { .. }))
+                if !crate::broken("engine-revival-not-found") =>
+            {
+                self.revive(now, number);
                 Reply::Done
             }
             Ok(_) => Reply::Refused(Refusal::WrongState),
@@ -59,11 +61,18 @@ impl Engine {
 
     /// Which jobs of a queue are next to be revived: buried ones, or delayed ones if there are none.
     pub(crate) fn to_revive(&self, now: Now, queue: &QueueName, count_max: usize) -> Vec<JobNumber> {
-        let count_max = self.revivable(queue, count_max);
+        let count_max = self.revivable(queue, count_max).saturating_sub(crate::broken("engine-revives-too-few").into());
+        let is_unfair = crate::broken("engine-revives-delayed-first");
         match self.store.queues.find(queue) {
             None => Vec::new(),
-            Some(queue) if queue.buried.is_empty() => queue.by_due(now).take(count_max).collect(),
-            Some(queue) => queue.buried.iter_from(0).take(count_max).map(|(_, number)| number).collect(),
+            Some(queue) if queue.buried.is_empty() || is_unfair && !queue.delayed.is_empty() => {
+                queue.by_due(now).take(count_max).collect()
+            }
+            Some(queue) => {
+                let newest = queue.buried.len().saturating_sub(count_max);
+                let passed_over = if crate::broken("engine-revives-newest-first") { newest } else { 0 };
+                queue.buried.iter_from(passed_over).take(count_max).map(|(_, number)| number).collect()
+            }
         }
     }
 
@@ -76,12 +85,8 @@ impl Engine {
         there.min(count_max).min(self.limits.revived_max)
     }
 
-    /// A job that is buried or delayed is ready. Its last attempt may have been made before it was buried.
-    fn revive(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
-        let job = self.store.job(number);
-        if matches!(job.state, State::Buried { .. }) && job.attempts_used_up() {
-            return self.use_up(now, number, &[], answers);
-        }
+    /// A job that is buried or delayed is ready.
+    fn revive(&mut self, now: Now, number: JobNumber) {
         if crate::broken("engine-revives-nothing") {
             return;
         }

@@ -156,7 +156,7 @@ impl Engine {
 
     /// Something happened to a job that is counted.
     pub(crate) fn tally(&mut self, number: JobNumber, count: fn(&mut Tally) -> &mut u32) {
-        if !self.starting {
+        if !self.starting && !broken("engine-tallies-forgotten") {
             self.store.tally(number, count);
         }
     }
@@ -322,6 +322,12 @@ impl Engine {
     #[must_use]
     pub fn body_bytes(&self, job: &JobRef) -> usize {
         self.find(job).map_or(0, |job| job.body.len())
+    }
+
+    /// Whether more is kept of this job once something unusual has happened to it. If there is no such job, nothing happens.
+    #[must_use]
+    pub fn is_plain(&self, job: &JobRef) -> bool {
+        self.find(job).is_ok_and(|job| job.rare.is_none())
     }
 
     /// How much has been done since the start, in units of some tens of nanoseconds: so that one who asks for much

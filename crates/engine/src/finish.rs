@@ -39,8 +39,11 @@ impl Engine {
         match found.and_then(|job| if job.allows(by, client) { Ok(job.number) } else { Err(Refusal::NotHeld) }) {
             Ok(number) => {
                 let queue = self.store.job(number).queue;
-                self.store.queues.get_mut(queue).totals.removed += 1;
-                self.remove(now, number, answers);
+                self.store.queues.get_mut(queue).totals.removed +=
+                    u64::from(!crate::broken("engine-removals-uncounted"));
+                if !crate::broken("engine-removed-is-there") {
+                    self.remove(now, number, answers);
+                }
                 answers(client, Reply::Done);
             }
             Err(refusal) => answers(client, Reply::Refused(refusal)),

@@ -158,6 +158,14 @@ impl Job {
         })
     }
 
+    /// Its attempts are used up, and there is one more.
+    pub(crate) fn spare_one_attempt(&mut self) {
+        let rare = self.rare_mut();
+        if let Some(max) = rare.attempt_rule.and_then(|rule| rule.max) {
+            rare.attempts = u64::from(max).saturating_sub(1);
+        }
+    }
+
     pub(crate) fn failure_rule(&self) -> Option<&FailureRule> {
         self.rare.as_ref().and_then(|rare| rare.failure_rule.as_ref())
     }

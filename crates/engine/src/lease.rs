@@ -49,7 +49,7 @@ impl Engine {
             return self.lease(now, client, number, (want.hold, want.body_without), answers);
         }
         let soon_ms = request.heeds_ms.map_or(NEVER_MS, |left_ms| self.lease_ends_soon_ms(client, left_ms));
-        if soon_ms <= now.engine_ms {
+        if soon_ms <= now.engine_ms || request.heeds_ms.is_some() && broken("engine-heed-for-nothing") {
             return answers(client, Reply::LeaseEnding);
         }
         let until_ms = match request.wait {
@@ -98,7 +98,7 @@ impl Engine {
         match self.check_lease_job(client, job, hold) {
             Ok(number) => {
                 self.store.attending.note_asked(client);
-                if self.store.job(number).state != State::Ready {
+                if self.store.job(number).state != State::Ready && !broken("engine-job-taken-unwritten") {
                     let expires_ms = self.kept_until(now, number);
                     self.commit(Record::Revived { number, expires_ms });
                 }
@@ -110,8 +110,15 @@ impl Engine {
 
     fn check_lease_job(&self, client: ClientId, job: &JobRef, hold: Hold) -> Result<JobNumber, Refusal> {
         let job = self.find(job)?;
-        let is_there = matches!(job.state, State::Ready | State::Delayed { .. } | State::Buried { .. });
-        if !is_there || job.attempts_used_up() {
+        let is_there = match job.state {
+            State::Ready => !broken("engine-job-kept-by-pause") || self.store.queues.get(job.queue).pause.is_none(),
+            State::Delayed { .. } | State::Buried { .. } => true,
+            State::Held { .. } => broken("engine-job-taken-from-holder"),
+            State::Done => broken("engine-job-taken-when-over"),
+            State::Blocked | State::Leased { .. } | State::Failed => false,
+        };
+        // One that is not ready is let back in first, and may be tried once more.
+        if !is_there || job.state == State::Ready && job.attempts_used_up() {
             return Err(Refusal::WrongState);
         }
         self.check_hold(client, hold).map(|()| job.number)
@@ -119,7 +126,11 @@ impl Engine {
 
     /// The job that is next for who wants this.
     fn choose(&self, now: Now, want: &LeaseWant) -> Option<JobNumber> {
-        let first = |&queue: &QueueId| self.store.queues.get(queue).next();
+        let leaks = want.choice == Choice::InOrder && broken("engine-pause-leaks");
+        let first = |&queue: &QueueId| {
+            let queue = self.store.queues.get(queue);
+            if leaks { queue.first_ready() } else { queue.next() }
+        };
         let mut firsts = want.queues.iter().filter_map(first);
         let key: OrderKey = match want.choice {
             Choice::Best => firsts.min()?,

@@ -55,7 +55,7 @@ pub use job::Due;
 pub use limits::Limits;
 pub use names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
 pub use needs::Needs;
-pub use record_view::{Field, LiveJob, LiveQueue, RecordView, records};
+pub use record_view::{Field, LiveJob, LiveQueue, RECORD_KINDS, RecordView, records};
 pub use reply::{
     Counters, JobView, Pause, QueueCounts, QueueTotals, QueueView, Refusal, Reply, StateView, Sum, Tally, URGENT,
 };

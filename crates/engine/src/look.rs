@@ -60,11 +60,27 @@ impl Engine {
             return answers(client, Reply::Refused(Refusal::NoSuchQueue));
         };
         let view = |number| self.view(self.store.job(number));
+        let wrong = |name: &str, len: usize| usize::from(len > 1 && count_max == 1 && crate::broken(name));
         let jobs: Vec<JobView<'_>> = match which {
-            Which::Ready => queue.ready.iter_from(offset).take(count_max).map(|key| view(key.number)).collect(),
+            Which::Ready => queue
+                .ready
+                .iter_from(offset + wrong("engine-shows-second-ready", queue.ready.len()))
+                .take(count_max)
+                .map(|key| view(key.number))
+                .collect(),
             Which::Delayed => queue.delayed.iter_from(offset).take(count_max).map(|key| view(key.number)).collect(),
-            Which::Due => queue.by_due(now).skip(offset).take(count_max).map(view).collect(),
-            Which::Buried => queue.buried.iter_from(offset).take(count_max).map(|(_, number)| view(number)).collect(),
+            Which::Due => queue
+                .by_due(now)
+                .skip(offset + wrong("engine-shows-second-due", queue.delayed.len()))
+                .take(count_max)
+                .map(view)
+                .collect(),
+            Which::Buried => queue
+                .buried
+                .iter_from(offset + wrong("engine-shows-second-buried", queue.buried.len()))
+                .take(count_max)
+                .map(|(_, number)| view(number))
+                .collect(),
         };
         answers(client, Reply::Jobs(&jobs));
     }

@@ -82,6 +82,7 @@ impl Engine {
 
     /// Some of the origins that are open: those behind this one.
     pub(crate) fn open_origins(&self, after: &[u8], count_max: usize) -> Vec<&[u8]> {
+        let after = if broken("engine-origins-from-the-first") { b"" } else { after };
         let behind = (Bound::Excluded(after), Bound::Unbounded);
         self.store.origins.range::<[u8], _>(behind).map(|(origin, _)| &**origin).take(count_max).collect()
     }

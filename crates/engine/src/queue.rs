@@ -129,7 +129,12 @@ impl Queue {
 
     /// The job that who takes the next one of this queue is given.
     pub(crate) fn next(&self) -> Option<OrderKey> {
-        self.ready.first().filter(|_| self.pause.is_none() || crate::broken("engine-pause-ignored"))
+        self.first_ready().filter(|_| self.pause.is_none() || crate::broken("engine-pause-ignored"))
+    }
+
+    /// The best of the ready jobs, whether anyone may be given it or not.
+    pub(crate) fn first_ready(&self) -> Option<OrderKey> {
+        self.ready.first()
     }
 
     pub(crate) fn view(&self) -> QueueView<'_> {
@@ -137,16 +142,16 @@ impl Queue {
             ready: self.ready.len().saturating_sub(usize::from(crate::broken("engine-count-wrong"))),
             delayed: self.delayed.len(),
             leased: self.leased,
-            buried: self.buried.len(),
+            buried: self.buried.len().saturating_sub(usize::from(crate::broken("engine-buried-miscounted"))),
         };
         QueueView {
             name: &self.name,
             counts,
             urgent: self.ready.count_below(OrderKey::beyond_urgent()),
             pause: self.pause,
-            putters: self.putters,
+            putters: self.putters + usize::from(crate::broken("engine-putters-miscounted")),
             takers: self.takers,
-            waiting: self.waiting.len(),
+            waiting: if crate::broken("engine-waiters-uncounted") { 0 } else { self.waiting.len() },
             totals: self.totals,
         }
     }

@@ -240,29 +240,41 @@ impl RecordView {
     }
 }
 
-fn kind(record: &Record<'_>) -> &'static str {
-    match record {
-        Record::QueueCreated { .. } => "queue_created",
-        Record::Enqueued(_) => "enqueued",
-        Record::Kept(_) => "kept",
-        Record::Counters { .. } => "counters",
-        Record::Leased { .. } => "leased",
-        Record::Counted { .. } => "counted",
-        Record::Undone { .. } => "undone",
-        Record::Done { .. } => "done",
-        Record::Failed { .. } => "failed",
-        Record::Removed { .. } => "removed",
-        Record::OriginClosed { .. } => "origin_closed",
-        Record::Failure { .. } => "failure",
-        Record::BackedOff { .. } => "backed_off",
-        Record::Rested { .. } => "rested",
-        Record::Released { .. } => "released",
-        Record::Buried { .. } => "buried",
-        Record::Revived { .. } => "revived",
-        Record::Moved { .. } => "moved",
-        Record::Woke { .. } => "woke",
-        Record::Unblocked { .. } => "unblocked",
-    }
+/// One name for each kind of record: whoever adds a kind must name it here, and then it is in the list.
+macro_rules! kinds {
+    ($($record:pat => $name:literal,)*) => {
+        /// What the kinds of records are called.
+        pub const RECORD_KINDS: &[&str] = &[$($name),*];
+
+        fn kind(record: &Record<'_>) -> &'static str {
+            match record {
+                $($record => $name,)*
+            }
+        }
+    };
+}
+
+kinds! {
+    Record::QueueCreated { .. } => "queue_created",
+    Record::Enqueued(_) => "enqueued",
+    Record::Kept(_) => "kept",
+    Record::Counters { .. } => "counters",
+    Record::Leased { .. } => "leased",
+    Record::Counted { .. } => "counted",
+    Record::Undone { .. } => "undone",
+    Record::Done { .. } => "done",
+    Record::Failed { .. } => "failed",
+    Record::Removed { .. } => "removed",
+    Record::OriginClosed { .. } => "origin_closed",
+    Record::Failure { .. } => "failure",
+    Record::BackedOff { .. } => "backed_off",
+    Record::Rested { .. } => "rested",
+    Record::Released { .. } => "released",
+    Record::Buried { .. } => "buried",
+    Record::Revived { .. } => "revived",
+    Record::Moved { .. } => "moved",
+    Record::Woke { .. } => "woke",
+    Record::Unblocked { .. } => "unblocked",
 }
 
 fn state_word(state: State) -> &'static str {

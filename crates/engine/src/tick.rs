@@ -5,7 +5,7 @@ use crate::heed::Ends;
 use crate::job::State;
 use crate::names::JobNumber;
 use crate::reply::Reply;
-use crate::time::Now;
+use crate::time::{NEVER_MS, Now};
 use crate::timers::Timer;
 
 impl Engine {
@@ -15,7 +15,11 @@ impl Engine {
     ///
     /// What this begins (a lease for one who waits, a lifetime) begins now, however late the tick is.
     ///
-    /// False if a portion was decided and there is more that fell due: it is for the next tick, which is due at once.
+    /// Who hears that its time is nearly over is heard before it is over, if that has come as well: what it has sent behind
+    /// its wait was not read so far, and may keep its job.
+    ///
+    /// False if there is more that fell due, for that reason or because a portion was decided: it is for the next tick, which
+    /// is due at once.
     pub fn tick(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) -> bool {
         let is_done = self.fall_due(now, until_ms, answers);
         self.store.sweep();
@@ -24,6 +28,7 @@ impl Engine {
 
     fn fall_due(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) -> bool {
         let end = self.portion_end();
+        let mut unheard_ms = until_ms;
         while let Some(number) = self.due_date(now) {
             if self.records.len() >= end {
                 break;
@@ -31,18 +36,19 @@ impl Engine {
             self.wake(now, number);
         }
         self.serve(now, answers);
-        while let Some((at_ms, _)) = self.store.timers.due(until_ms) {
+        while let Some((at_ms, _)) = self.store.timers.due(unheard_ms) {
             if self.records.len() >= end {
                 return false;
             }
             self.jobs_fall_due(now, at_ms, end, answers);
             self.serve(now, answers);
-            if self.first_wait_ends(now, at_ms, answers) {
+            if let Some(ms) = self.first_wait_ends(now, at_ms, answers) {
+                unheard_ms = unheard_ms.min(ms);
                 self.jobs_fall_due(now, at_ms, end, answers);
                 self.serve(now, answers);
             }
         }
-        self.due_date(now).is_none()
+        self.due_date(now).is_none() && self.store.timers.due(until_ms).is_none()
     }
 
     /// A job whose date has come.
@@ -65,9 +71,10 @@ impl Engine {
         }
     }
 
-    fn first_wait_ends(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) -> bool {
+    /// Ends it, if it is over. Returns up to when deadlines may pass before who waited is heard.
+    fn first_wait_ends(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) -> Option<u64> {
         let Some((_, Timer::WaitEnd(ticket))) = self.store.timers.due(at_ms) else {
-            return false;
+            return None;
         };
         let client = self.waiting.client(ticket).expect("a wait that ends is known");
         match self.heeded(client) {
@@ -76,12 +83,15 @@ impl Engine {
             Some(Ends { soon_ms, .. }) if soon_ms <= at_ms => {
                 self.end_wait(client);
                 answers(client, Reply::LeaseEnding);
+                if !crate::broken("engine-told-and-not-heard") {
+                    return Some(self.lease_ends_soon_ms(client, 0).saturating_sub(1));
+                }
             }
             _ => {
                 let want = self.end_wait(client).expect("looked at above");
                 self.time_out(now, client, &want, answers);
             }
         }
-        true
+        Some(NEVER_MS)
     }
 }

@@ -3,8 +3,8 @@
 mod support;
 
 use jobyard_engine::{
-    Again, Blocker, By, ClientId, Command, DateRank, Engine, Field, Hold, JobRef, Limits, Look, NewJob, OwnTime,
-    Parting, Refusal, Reply, Start, StateView, Which, records,
+    Again, AttemptRule, Blocker, By, ClientId, Command, DateRank, Engine, Field, Hold, JobRef, Limits, Look, NewJob,
+    OwnTime, Parting, Refusal, Reply, Start, StateView, Which, records,
 };
 use support::{CLIENT, World, name, plain};
 
@@ -190,6 +190,33 @@ fn a_job_is_taken_by_name_wherever_it_is_and_is_ready_when_that_is_over() {
     world.engine.disconnect(world.now, CLIENT, &mut |_, reply| panic!("{reply:?}"));
     assert_eq!(listed(&mut world, Which::Ready), [1, 2, 3]);
     world.restart();
+}
+
+#[test]
+fn whoever_lets_a_job_back_in_after_its_last_attempt_gives_it_one_more() {
+    let mut world = World::new();
+    world.enqueue(NewJob { attempts: Some(AttemptRule { max: Some(2) }), ..plain("q") });
+    world.lease("q", HELD);
+    let take = |world: &mut World| {
+        world.command(Command::LeaseJob { job: JobRef::Number(1), hold: HELD });
+    };
+    // The first attempt is over, and the second is the last.
+    world.command(Command::Release { job: JobRef::Number(1), again: None });
+    take(&mut world);
+    for lets_in in [
+        |world: &mut World| _ = revive(&mut world.engine, world.now, 1),
+        |world: &mut World| world.command(Command::ReviveJob { job: JobRef::Number(1) }),
+    ] {
+        bury(&mut world, 1, 0);
+        lets_in(&mut world);
+        world.write();
+        world.restart();
+        take(&mut world);
+    }
+    bury(&mut world, 1, 0);
+    take(&mut world);
+    world.command(Command::Release { job: JobRef::Number(1), again: None });
+    assert!(!world.exists(1), "but not two");
 }
 
 #[test]

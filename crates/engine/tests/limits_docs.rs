@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jobyard_engine::Limits;
 
-const PROTOCOLS: [&str; 5] = ["goqueue", "takeanumber", "masenko", "jobcentre", "workq"];
+const PROTOCOLS: [&str; 6] = ["goqueue", "takeanumber", "masenko", "jobcentre", "workq", "beanstalkd"];
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

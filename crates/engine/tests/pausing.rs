@@ -124,6 +124,20 @@ fn who_holds_a_job_whose_time_is_nearly_over_is_told_instead_of_waiting() {
 }
 
 #[test]
+fn who_is_told_late_that_its_time_is_nearly_over_is_heard_before_it_is_over() {
+    let mut world = World::new();
+    world.enqueue(NewJob { own_time: OwnTime::Millis(3_000), ..plain("q") });
+    ask(&mut world, CLIENT, lease(&["q"], Wait::No));
+    assert_eq!(ask(&mut world, CLIENT, lease(&["q"], Wait::Forever)), []);
+    assert_eq!(ask(&mut world, OTHER, lease(&["q"], Wait::Forever)), []);
+    assert_eq!(pass(&mut world, 5_000), said(CLIENT, "LeaseEnding"));
+    assert_eq!(world.engine.next_deadline().engine_ms, Some(4_000), "the rest is due at once");
+    ask(&mut world, CLIENT, Command::Extend { job: JobRef::Number(1) });
+    assert_eq!(pass(&mut world, 2_999), []);
+    assert_eq!(pass(&mut world, 1), said(OTHER, "job 1"));
+}
+
+#[test]
 fn who_no_longer_holds_the_job_that_it_heeded_goes_on_waiting() {
     let mut world = World::new();
     world.enqueue(NewJob { own_time: OwnTime::Millis(3_000), ..plain("q") });

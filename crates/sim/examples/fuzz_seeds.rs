@@ -1,5 +1,5 @@
 //! Makes the fuzz targets' first inputs anew, in the folder that is named: of the transcripts, of the fixture of a data
-//! directory, and of the settings that the help shows. `scripts/fuzz --seed` runs it. Inputs of another origin are left alone.
+//! directory, of what beanstalkd left, and of the settings that the help shows. `scripts/fuzz --seed` runs it. Inputs of another origin are left alone.
 
 use std::fs;
 use std::path::Path;
@@ -16,6 +16,9 @@ const PREFIX: &str = "seed-";
 const SEED_BYTES_MAX: usize = 8 << 10;
 const TOGETHER: &str = "together";
 const FIXTURE: &str = "crates/server/tests/fixtures/format-1/data";
+const BINLOGS: [&str; 2] = ["beanstalkd-5", "beanstalkd-7"];
+/// Between the files of a binlog, as its target reads them.
+const NEXT_FILE: [u8; 4] = [0xff, 0xfe, 0xfd, 0xfc];
 
 const SETTINGS: &[(&str, &str)] = &[
     (
@@ -58,6 +61,7 @@ fn main() {
     }
     write(&corpus.join("log_reader"), &logs);
     write(&corpus.join("engine_records"), &records);
+    write(&corpus.join("binlog"), &BINLOGS.map(|name| (name.to_owned(), binlog(&root, name))));
     let settings: Vec<_> = SETTINGS.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect();
     write(&corpus.join("config"), &settings);
 }
@@ -79,6 +83,16 @@ fn seeds_of(listener: &str, root: &Path, folder: &str) -> Vec<(String, Vec<u8>)>
     seeds.retain(|(_, seed)| seed.len() <= SEED_BYTES_MAX);
     seeds.sort();
     seeds
+}
+
+/// The files of a binlog, without the zeros at their ends but for a few.
+fn binlog(root: &Path, name: &str) -> Vec<u8> {
+    let files = image(&root.join("crates/server/tests/fixtures").join(name));
+    let mut files: Vec<_> = files.into_iter().filter(|(name, _)| name.starts_with("binlog.")).collect();
+    files.sort();
+    let used = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 64).min(bytes.len()));
+    let files: Vec<&[u8]> = files.iter().map(|(_, bytes)| &bytes[..used(bytes)]).collect();
+    files.join(&NEXT_FILE[..])
 }
 
 fn image(directory: &Path) -> Image {

@@ -5,12 +5,18 @@ mod goqueue;
 mod jobcentre;
 mod masenko;
 mod nonsense;
+mod redis;
 mod takeanumber;
+#[cfg(test)]
+mod tests;
 mod unfinished;
+mod verbs;
 mod workq;
 
 use jobyard_engine::Choice;
 pub use nonsense::Nonsense;
+pub use redis::{Number, Session, TALKS};
+pub use verbs::verb;
 
 /// A job, as the one who put it counts.
 pub type Entry = usize;
@@ -46,6 +52,8 @@ pub struct Put {
     pub runs: bool,
     /// Where it was before, if the protocol can say so: one of a few.
     pub origin: Option<usize>,
+    /// Whether it was put aside there, and is so here.
+    pub aside: bool,
 }
 
 impl Put {
@@ -67,6 +75,7 @@ impl Put {
             dead_queue: None,
             runs: false,
             origin: None,
+            aside: false,
         }
     }
 
@@ -152,6 +161,15 @@ pub enum Ask {
     },
     /// A job that was put aside, or is delayed, is let back in.
     KickJob(Held),
+    /// Take this job and no other, unless someone has it.
+    TakeThis(Held),
+    /// For so many seconds nobody who asks for the next job is given one of this queue.
+    Pause {
+        /// The queue.
+        queue: &'static str,
+        /// For how long; 0 ends what goes on.
+        pause_s: u64,
+    },
     /// The time for which a job is held begins anew.
     Extend(Held),
     /// How is a job?
@@ -170,7 +188,10 @@ pub enum Ask {
     /// Where a job was before no longer has it.
     CloseOrigin(usize),
     /// Which jobs were elsewhere before, where that may still have them?
-    Origins,
+    Origins {
+        /// Only those behind this one.
+        after: Option<usize>,
+    },
     /// From now on jobs are put there.
     Use(&'static str),
     /// From now on jobs are taken from there too.
@@ -184,6 +205,8 @@ pub enum Ask {
     },
     /// How many jobs are in a queue?
     Count(&'static str),
+    /// What is there to say of a queue?
+    Figures(&'static str),
     /// What has become of the job of this UUID?
     Inspect(String),
     /// What is the result of the job of this UUID? Waits until there is one.
@@ -208,6 +231,8 @@ pub enum Ask {
     Server,
     /// Is anyone there?
     Greet,
+    /// Something that clients of Redis say beside their work: one of [`TALKS`].
+    SmallTalk(usize),
     /// That was all: politely, or without waiting for an answer.
     Leave {
         /// Whether it wants to hear that this was understood.
@@ -305,6 +330,15 @@ pub enum Heard {
         /// Whether there is more to it than that.
         says: bool,
     },
+    /// This job is the next one.
+    Shown {
+        /// What the protocol calls it.
+        id: String,
+        /// Its body.
+        body: Vec<u8>,
+    },
+    /// So many queues are watched.
+    Watching(usize),
     /// These are in a queue, by their bodies.
     List(Vec<Vec<u8>>),
     /// A queue with how many are ready and delayed, or a name and its value, in each line.
@@ -324,6 +358,8 @@ pub struct Counts {
     pub free: Option<usize>,
     /// Those that were put aside.
     pub buried: Option<usize>,
+    /// For how many seconds the queue is paused; 0 is not at all.
+    pub pause_s: Option<u64>,
 }
 
 /// The bytes that say something, and the command's label; nothing if it cannot be said.
@@ -396,6 +432,14 @@ impl Speaker {
             }
             _ => (self.say)(ask, wall_ms),
         }
+    }
+
+    /// Whether what is said is one of the commands, and that one, as far as it is a request.
+    #[must_use]
+    pub fn calls_it_so(&self, ask: &Ask, bytes: &[u8], label: &str) -> bool {
+        let is_none = matches!(ask, Ask::Nonsense(_) | Ask::Blunder(_) | Ask::Unfinished { .. });
+        let is_of = |verb: String| label.strip_prefix(self.protocol).is_some_and(|rest| rest.trim_start() == verb);
+        self.commands.contains(&label) && (is_none || verb(self.protocol, bytes).is_some_and(is_of))
     }
 
     /// What is said to one who sends nothing more, and has begun a request of this kind; nothing is empty.
@@ -529,37 +573,4 @@ fn object_after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
 
 fn unexpected(what: &[u8]) -> Answer {
     Err(format!("an answer that is none: {}", what.escape_ascii()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_protocol_with_jobs_is_spoken() {
-        for protocol in jobyard_protocols::PROTOCOLS.iter().filter(|protocol| protocol.name != "http") {
-            let spoken = SPEAKERS.iter().any(|speaker| speaker.protocol == protocol.name);
-            assert!(spoken, "no simulated client speaks {}", protocol.name);
-        }
-    }
-
-    #[test]
-    fn every_protocol_with_jobs_takes_part_wherever_servers_are_tried() {
-        let loads =
-            ["scripts/crash/clients.py", "bench/overload", "bench/attackers.py", "crates/sim/tests/crash/speak.rs"];
-        for file in loads {
-            let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
-            let text = std::fs::read_to_string(path).expect("it is there").to_lowercase();
-            for speaker in SPEAKERS {
-                assert!(text.contains(speaker.protocol), "{file} knows nothing of {}", speaker.protocol);
-            }
-        }
-    }
-
-    #[test]
-    fn dates_are_written_as_they_are() {
-        assert_eq!(date(1_767_225_600_000), "2026-01-01T00:00:00Z");
-        assert_eq!(date(951_782_399_999), "2000-02-28T23:59:59Z");
-        assert_eq!(date(-1), "1969-12-31T23:59:59Z");
-    }
 }

@@ -4,7 +4,10 @@ mod aside;
 mod certain;
 mod ids;
 mod job;
+mod kicks;
+mod pauses;
 mod rules;
+mod tallies;
 #[cfg(test)]
 mod tests;
 
@@ -12,14 +15,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobyard_engine::ClientId;
 
-use crate::clients::{DAY_MS, Entry, Put, Speaker};
+use crate::clients::{BEANSTALKD, Entry, Put, Speaker};
 use crate::world::Wrong;
 pub use aside::Aside;
-use aside::{Requests, Rest};
+use aside::Rest;
 pub use certain::Kept;
 pub use ids::Id;
 pub use job::Job;
 use job::Lease;
+pub use kicks::Kick;
+use kicks::{Burial, Requests};
+use pauses::Pauses;
+pub use tallies::Bounds;
+use tallies::Tallies;
 
 /// When something was: in which turn, and how much time had passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,8 +45,8 @@ pub struct Taker<'a> {
     pub queues: &'a [&'static str],
     /// By this name: its number or its UUID.
     pub id: &'a str,
-    /// In which turn it asked.
-    pub asked_turn: u64,
+    /// In which turn it asked for the next job; nothing if it asked for this one.
+    pub asked_turn: Option<u64>,
     /// Whether someone else may have been given the job before, and has not heard of it.
     pub unclear: bool,
     /// Which client.
@@ -75,6 +83,10 @@ pub struct Ledger {
     numbers: BTreeSet<u64>,
     /// What was asked that lets jobs of a queue back in.
     kicks: BTreeMap<&'static str, Requests>,
+    /// In which turn the server began to count.
+    life_turn: u64,
+    /// Of which queues nobody is given a job for a while.
+    pauses: Pauses,
     /// What time means is not known for leases, since then.
     time_lost_ms: Option<u64>,
     /// What began before may end later than it should.
@@ -152,12 +164,15 @@ impl Ledger {
             unheard_over_ms: 0,
             taken_as: None,
             urgency: Some(Job::urgency_of(protocol, put.urgency)),
-            rest: Rest::AsPut,
+            rest: if put.aside { Rest::Buried } else { Rest::AsPut },
             rested_turn: 0,
             asides: 0,
-            may_have_been_buried: false,
+            may_have_been_buried: put.aside,
             kicks: Requests::default(),
-            may_be_woken: self.kicks.iter().any(|(queue, kicks)| put.may_be_in(queue) && kicks.open > 0),
+            may_be_woken: false,
+            burial: if put.aside { Burial::of_put(when) } else { Burial::default() },
+            tallies: Tallies::default(),
+            said_delay_s: Some(put.delay_s.unwrap_or(0)),
             extending: 0,
             disturbing: 0,
             disturbed: None,
@@ -171,7 +186,7 @@ impl Ledger {
     pub fn put_told(&mut self, entries: &[Entry], numbers: &[u64], when: When) -> Result<(), Wrong> {
         for (index, entry) in entries.iter().enumerate() {
             self.claim_id(*entry)?;
-            self.jobs[*entry].put_told = Some(when);
+            self.jobs[*entry].is_there(when);
             if let Some(&number) = numbers.get(index) {
                 if !self.numbers.insert(number) {
                     return Err(format!("number {number} was given twice, at last to job {entry}"));
@@ -266,7 +281,9 @@ impl Ledger {
     /// Such a job was seen. What it is now, it stays; and no group was put that would have completed it.
     pub fn found_there(&mut self, entry: Entry, when: When) {
         let job = &mut self.jobs[entry];
-        job.put_told.get_or_insert(when);
+        if job.put_told.is_none() {
+            job.is_there(when);
+        }
         job.ends = 0;
         let undone = self.groups.iter().filter(|group| !group.told && group.completes == Some(entry));
         let entries: Vec<Entry> = undone.flat_map(|group| &group.entries).copied().collect();
@@ -305,6 +322,7 @@ impl Ledger {
             by_connection: speaker.holds_by_connection,
             // Who vanishes shortly before the end makes it rest.
             rests: speaker.heartbeat,
+            is_beanstalkds: speaker.protocol == BEANSTALKD,
             until_ms: length_ms.map(|length_ms| asked.at_ms + length_ms),
             over_ms: length_ms.map(|length_ms| when.at_ms + length_ms + 2 * SECOND_MS),
             may_be_over: gone && speaker.holds_by_connection
@@ -322,7 +340,7 @@ impl Ledger {
         job.put_told.get_or_insert(when);
         job.was_taken = true;
         job.taken_as = by.id.parse().ok().or(job.taken_as);
-        job.wake(asked);
+        job.wake(asked, when);
         job.leases.push(lease);
         Ok(entry)
     }
@@ -362,26 +380,24 @@ impl Ledger {
 
     /// Someone who speaks so asked for a job of these queues, and will not hear the answer.
     pub fn take_lost(&mut self, queues: &[&str], speaker: &Speaker, at_ms: u64) {
-        for job in self.jobs.iter_mut().filter(|job| queues.iter().any(|queue| job.put.may_be_in(queue))) {
-            job.may_be_taken = true;
-            job.may_have_parted |= speaker.heartbeat;
-            let over_ms = match job.lease_ms(speaker) {
-                // It rests, nobody knows for how long: less than a day.
-                _ if speaker.heartbeat => at_ms + DAY_MS,
-                _ if speaker.holds_by_connection => at_ms + 2 * SECOND_MS,
-                Some(length_ms) => at_ms + length_ms + 2 * SECOND_MS,
-                None => u64::MAX,
-            };
-            job.unheard_over_ms = job.unheard_over_ms.max(over_ms);
-        }
+        let wanted = self.jobs.iter_mut().filter(|job| queues.iter().any(|queue| job.put.may_be_in(queue)));
+        wanted.for_each(|job| job.may_be_lost_to(speaker, at_ms));
+    }
+
+    /// Someone who speaks so asked for this job, and will not hear the answer.
+    pub fn take_this_lost(&mut self, entry: Entry, speaker: &Speaker, at_ms: u64) {
+        self.jobs[entry].may_be_lost_to(speaker, at_ms);
     }
 
     /// Someone asked for a job of these queues, and whatever it was given was taken back when its connection had ended.
     pub fn take_undone(&mut self, queues: &[&str], at_ms: u64) {
-        for job in self.jobs.iter_mut().filter(|job| queues.iter().any(|queue| job.put.may_be_in(queue))) {
-            // It was not ready all the time, even if no time has passed.
-            job.unheard_over_ms = job.unheard_over_ms.max(at_ms.max(1));
-        }
+        let wanted = self.jobs.iter_mut().filter(|job| queues.iter().any(|queue| job.put.may_be_in(queue)));
+        wanted.for_each(|job| job.was_undone(at_ms));
+    }
+
+    /// Someone asked for this job, and it was taken back so, if it was given.
+    pub fn take_this_undone(&mut self, entry: Entry, at_ms: u64) {
+        self.jobs[entry].was_undone(at_ms);
     }
 
     /// A connection has ended, or may have. What it had may rest from now on, even if its time was over: a server that
@@ -409,6 +425,7 @@ impl Ledger {
     /// The server has ended: with it what connections held, and whatever was to be run for one. What was held until then is
     /// ready at once.
     pub fn server_gone(&mut self, when: When) {
+        self.count_anew(when);
         let run = self.jobs.iter_mut().filter(|job| job.put.runs);
         run.for_each(|job| _ = job.ended.get_or_insert((when, false)));
         let held = self.jobs.iter_mut().flat_map(|job| &mut job.leases).filter(|lease| lease.by_connection);

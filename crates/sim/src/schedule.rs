@@ -2,16 +2,24 @@
 //! its promises.
 
 mod audit;
+mod by_number;
+mod exam;
 mod expected;
 mod farewell;
 mod faults;
+mod figures;
 mod hearing;
 mod origins;
+mod pauses;
 mod people;
 mod person;
 mod rest;
+mod shown;
+mod small_talk;
 mod stops;
+mod texts;
 mod tubes;
+mod wants;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,12 +34,14 @@ use crate::clients::{SPEAKERS, TAKEANUMBER_LEASE_MS};
 use crate::ledger::{Ledger, When};
 use crate::random::{below, coin, splitmix};
 use crate::world::{Lateness, Setup, Troubles, World, Wrong};
-use expected::{ANSWERS, FAREWELLS, RECORDS, SELDOM, nonsense_answers};
+use expected::{ANSWERS, CHECKS, FAREWELLS, SELDOM, nonsense_answers, record_kinds};
 use farewell::Sent;
 pub use faults::FAULTS;
 use faults::Faults;
+use figures::Figures;
 use origins::Origins;
 use person::Person;
+use texts::{Texts, texts_demanded};
 
 /// How often what has happened, by name: commands, answers, faults, records.
 pub type Tally = BTreeMap<String, u64>;
@@ -49,6 +59,9 @@ pub struct Outcome {
     pub trace: Vec<String>,
 }
 
+/// What is wrong when the server, or what checks it, gave up by itself.
+pub const PANICKED: &str = "something panicked, and has said why";
+
 /// Runs the schedule of this seed.
 #[must_use]
 pub fn run(seed: u64, traced: bool) -> Outcome {
@@ -56,7 +69,7 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
     schedule.world.trace = traced.then(Vec::new);
     let wrong = match catch_unwind(AssertUnwindSafe(|| schedule.run())) {
         Ok(ran) => ran.err(),
-        Err(_) => Some("something panicked, and has said why".to_owned()),
+        Err(_) => Some(PANICKED.to_owned()),
     };
     for (record, count) in schedule.world.seen().counts() {
         schedule.count(&format!("record {record}"), count);
@@ -84,10 +97,11 @@ pub fn never_happened(tally: &Tally, schedules: u64) -> Vec<String> {
         .chain(FAULTS)
         .chain(ANSWERS)
         .chain(FAREWELLS)
-        .chain(RECORDS)
+        .chain(CHECKS)
         .chain(seldom)
         .map(|what| (*what).to_owned());
-    expected.chain(nonsense_answers()).filter(|what| tally.get(what).is_none_or(|times| *times == 0)).collect()
+    let expected = expected.chain(record_kinds()).chain(nonsense_answers()).chain(texts_demanded());
+    expected.filter(|what| tally.get(what).is_none_or(|times| *times == 0)).collect()
 }
 
 /// A schedule that is being run.
@@ -103,6 +117,8 @@ pub(crate) struct Schedule {
     tally: Tally,
     random: u64,
     queues: usize,
+    /// Whether any of them is ever paused.
+    pauses: bool,
     /// What listeners are told, if they know what it means.
     told: ListenerOptions,
     /// How long bodies are, at most.
@@ -122,6 +138,10 @@ pub(crate) struct Schedule {
     room_wanted_ms: Option<u64>,
     /// Where jobs of beanstalkd's clients were before.
     origins: Origins,
+    /// What its server counts for beanstalkd's clients.
+    figures: Figures,
+    /// What protocols can say and nobody has heard yet.
+    texts: Texts,
 }
 
 /// In so many schedules even that happens which is seldom.
@@ -167,6 +187,7 @@ impl Schedule {
         // No larger than what fits into a segment with what else a turn decides.
         let pad_max = if segment_bytes == 6 << 10 { pad_max.min(400) } else { pad_max };
         let steps = 60 + below(random, if faults.full { 640 } else { 240 });
+        let pauses = coin(random);
         let world = World::new(setup, splitmix(random));
         world.disk.set_prepare_polls(u32::try_from(below(random, 4)).unwrap_or(0));
         Schedule {
@@ -179,6 +200,7 @@ impl Schedule {
             tally: Tally::new(),
             random: *random,
             queues,
+            pauses,
             told,
             pad_max,
             steps,
@@ -189,6 +211,8 @@ impl Schedule {
             stalled_until_ms: 0,
             room_wanted_ms: None,
             origins: Origins::new(),
+            figures: Figures::default(),
+            texts: Texts::new(),
         }
     }
 

@@ -473,7 +473,7 @@ impl World {
         let (Some(server), Some(pipe)) = (&self.server, self.pipes.get_mut(&client)) else { return };
         let output = server.output(client);
         match pipe.write(output, (self.turns, self.elapsed_ms), &mut self.random, &mut self.troubles) {
-            None => self.events.push(Event::Gone(client)),
+            None => self.events.push(Event::Lost(client)),
             Some(count) => {
                 let taken = output[..count].to_vec();
                 let all = count == output.len();

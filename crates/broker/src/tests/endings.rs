@@ -58,6 +58,32 @@ fn what_a_client_had_sent_before_it_went_is_carried_out() {
 }
 
 #[test]
+fn what_a_client_had_sent_is_read_to_its_end_though_nothing_can_be_written_to_it() {
+    let mut world = World::limited(|limits| (limits.turn_bytes_max, limits.output_bytes_max) = (10, 0));
+    let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));
+    world.ask(bob, "put other one\n");
+    world.hear(bob);
+    world.send(alice, "echo a\nput q one\nget other\nwait q 60000\nput q two\nput q cut");
+    world.leave(alice);
+    world.settle();
+    assert!(world.socket(alice).closed);
+    assert_eq!(world.ask(bob, "len q\nlen other\n"), "len 2 0\nlen 1 0\n");
+}
+
+#[test]
+fn whoever_cannot_be_written_to_and_never_ends_is_given_up() {
+    let mut world = World::new();
+    let alice = world.connect(PLAIN);
+    world.settle();
+    world.lose(alice);
+    world.settle();
+    world.pass(29_999);
+    assert!(!world.socket(alice).closed);
+    world.pass(1);
+    assert!(world.socket(alice).closed);
+}
+
+#[test]
 fn for_who_is_gone_no_listing_is_made() {
     let mut world = World::limited(|limits| limits.output_bytes_max = 100);
     let (alice, bob) = (world.connect(PLAIN), world.connect(PLAIN));

@@ -1,6 +1,6 @@
 //! Shares, order and back-pressure.
 
-use jobyard_engine::{ClientId, Command, JobRef, Limits, Look, QueueName, Role};
+use jobyard_engine::{Again, ClientId, Command, JobRef, Limits, Look, QueueName, Role};
 use jobyard_log::MemoryLog;
 
 use super::world::{LIVELY, PLAIN, World};
@@ -302,13 +302,34 @@ fn who_waits_for_a_queue_that_is_not_there_is_served_although_there_was_no_memor
 }
 
 #[test]
-fn attending_what_is_there_and_looking_at_a_short_body_take_no_memory() {
+fn attending_what_is_there_looking_at_a_short_body_and_what_befalls_a_job_again_take_no_memory() {
     let mut world = World::new();
     let alice = world.connect(PLAIN);
     world.ask(alice, &format!("put q short\nput q {}\n", "long".repeat(2_000)));
+    // Of which more is kept than of others.
+    assert_eq!(world.ask(alice, &format!("at {} q\n", i64::MAX)), "put 3\n");
     let attend = |queue: &[u8]| Command::Attend { queue: QueueName::new(queue), role: Role::Taker, keeps_queue: false };
     let look = |number| Command::Look(Look::Job(JobRef::Number(number)));
-    let cases = [(attend(b"q"), false), (attend(b"new"), true), (look(1), false), (look(2), true), (look(3), false)];
+    let bury = |number| Command::Bury { job: JobRef::Number(number), urgency: 0 };
+    let release = |number, again| Command::Release { job: JobRef::Number(number), again };
+    let revive = |number| Command::ReviveJob { job: JobRef::Number(number) };
+    let again = Some(Again { urgency: 0, delay_ms: 0 });
+    let cases = [
+        (attend(b"q"), false),
+        (attend(b"new"), true),
+        (look(1), false),
+        (look(2), true),
+        (look(4), false),
+        (bury(1), true),
+        (bury(3), false),
+        (bury(4), false),
+        (release(1, again), true),
+        (release(1, None), false),
+        (release(3, again), false),
+        (revive(1), true),
+        (revive(3), false),
+        (Command::Revive { queue: QueueName::new(b"q"), count_max: 1 }, true),
+    ];
     for (command, takes_memory) in cases {
         assert_eq!(world.broker.takes_memory(&command), takes_memory, "{command:?}");
     }

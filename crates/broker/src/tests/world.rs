@@ -32,6 +32,8 @@ pub(super) struct Socket {
     sent: Vec<u8>,
     ended: bool,
     gone: bool,
+    /// The client is gone; what it had sent is there.
+    left: bool,
     /// Written by the broker.
     pub(super) heard: String,
     /// How many bytes the kernel takes.
@@ -104,6 +106,7 @@ impl World {
             sent: Vec::new(),
             ended: false,
             gone: false,
+            left: false,
             heard: String::new(),
             room: usize::MAX,
             finished: false,
@@ -125,6 +128,17 @@ impl World {
         self.socket(id).ended = true;
         self.events.push(Event::Ending(ClientId(id)));
         self.events.push(Event::Readable(ClientId(id)));
+    }
+
+    /// The client closes its connection, whatever it has not heard.
+    pub(super) fn leave(&mut self, id: u64) {
+        self.socket(id).left = true;
+        self.end(id);
+    }
+
+    /// A write fails, and nothing else is ever told of the connection.
+    pub(super) fn lose(&mut self, id: u64) {
+        self.events.push(Event::Lost(ClientId(id)));
     }
 
     /// The connection breaks.
@@ -248,8 +262,8 @@ impl World {
         assert!(!output.is_empty(), "a write of nothing");
         let socket = self.socket(client.0);
         assert!(!socket.closed && !socket.finished, "a write after the end");
-        if socket.gone {
-            return Event::Gone(client);
+        if socket.gone || socket.left {
+            return Event::Lost(client);
         }
         let count = output.len().min(socket.room);
         socket.room -= if socket.room == usize::MAX { 0 } else { count };

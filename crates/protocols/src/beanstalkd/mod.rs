@@ -124,7 +124,7 @@ impl Beanstalkd {
         };
         let Parsed { counted, request } = line::parse(&input.bytes()[..length]);
         input.consume(length + END.len());
-        if let Some(counted) = counted {
+        if let Some(counted) = counted.filter(|_| !crate::broken("protocols-commands-uncounted")) {
             context.tallies.beanstalkd.count(counted);
         }
         match request {

@@ -115,7 +115,8 @@ impl Beanstalkd {
             self.watched_bytes += name_bytes(&tube);
             self.watched.push(tube);
         }
-        write::counted(out, "WATCHING", self.watched.len() as u64);
+        let wrong = u64::from(crate::broken("protocols-watched-miscounted"));
+        write::counted(out, "WATCHING", self.watched.len() as u64 + wrong);
     }
 
     /// The last one takes the place of the one that goes: so the original lists them.
@@ -132,7 +133,7 @@ impl Beanstalkd {
 /// The job that a put is for.
 pub(super) fn enqueue(put: Put, origin: Option<Origin>, queue: QueueName, body: Box<[u8]>) -> Command {
     let start = match &origin {
-        Some(Origin { is_buried: true, .. }) => Start::Buried,
+        Some(Origin { is_buried: true, .. }) if !crate::broken("protocols-aside-is-ready") => Start::Buried,
         _ if put.delay_s == 0 => Start::Now,
         _ => Start::After(millis(put.delay_s)),
     };
@@ -178,7 +179,8 @@ fn reserve(queues: Vec<QueueName>, wait: Wait) -> Command {
 }
 
 fn all_tubes() -> Look {
-    Look::Queues { order: QueueOrder::Created, nameable: is_tube, offset: 0, count_max: usize::MAX }
+    let offset = usize::from(crate::broken("protocols-tube-unlisted"));
+    Look::Queues { order: QueueOrder::Created, nameable: is_tube, offset, count_max: usize::MAX }
 }
 
 /// The lower the number, the more urgent.

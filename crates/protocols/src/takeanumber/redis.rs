@@ -134,7 +134,9 @@ impl Session {
         if !name_is_fit(name) {
             return unfit_name(out);
         }
-        self.name = name.to_vec();
+        if !crate::broken("protocols-name-forgotten") {
+            self.name = name.to_vec();
+        }
         ok(out)
     }
 
@@ -195,8 +197,10 @@ impl Session {
     }
 
     fn reset(&mut self, out: &mut Vec<u8>) -> Next {
-        self.resp = Resp::Two;
-        self.name.clear();
+        if !crate::broken("protocols-reset-ignored") {
+            self.resp = Resp::Two;
+            self.name.clear();
+        }
         write_simple(b"RESET", out);
         Next::Answered
     }

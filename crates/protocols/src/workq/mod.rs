@@ -122,14 +122,14 @@ pub(crate) fn begins(bytes: &[u8]) -> Begins {
 }
 
 /// Whether what is deleted goes by a UUID. What is only digits may still become a job's number in
-/// another protocol, until it has more of them than a number has.
+/// another protocol, until it has as many as a UUID.
 fn begins_id(id: &[u8]) -> Begins {
-    const NUMBER_DIGITS_MAX: usize = 20;
+    const UUID_DIGITS: usize = 32;
     let spaces = id.iter().take_while(|&&byte| byte == b' ').count();
     let id = &id[spaces..];
     let digits = id.iter().take_while(|byte| byte.is_ascii_digit()).count();
     match id.get(digits) {
-        _ if digits > NUMBER_DIGITS_MAX => Begins::Yes,
+        _ if digits >= UUID_DIGITS => Begins::Yes,
         None => Begins::Maybe,
         Some(b'-') if digits > 0 => Begins::Yes,
         Some(b'{' | b'u') if digits == 0 => Begins::Yes,

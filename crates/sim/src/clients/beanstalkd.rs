@@ -26,6 +26,7 @@ pub const SPEAKER: Speaker = Speaker {
         "beanstalkd list-origins",
         "beanstalkd reserve",
         "beanstalkd reserve-with-timeout",
+        "beanstalkd reserve-job",
         "beanstalkd delete",
         "beanstalkd release",
         "beanstalkd bury",
@@ -42,6 +43,7 @@ pub const SPEAKER: Speaker = Speaker {
         "beanstalkd list-tubes",
         "beanstalkd list-tube-used",
         "beanstalkd list-tubes-watched",
+        "beanstalkd pause-tube",
         "beanstalkd use",
         "beanstalkd watch",
         "beanstalkd ignore",
@@ -52,6 +54,9 @@ pub const SPEAKER: Speaker = Speaker {
     say,
     hear,
 };
+
+/// A delay that is said and makes no difference.
+const IGNORED_DELAY_S: u32 = 1;
 
 fn say(ask: &Ask, _wall_ms: i64) -> Said {
     if let Ask::Nonsense(kind) = ask {
@@ -73,7 +78,9 @@ fn say_put(put: &Put) -> Said {
     let Some(origin) = put.origin else {
         return Some((format!("put {priority} {delay_s} {ttr_s} {len}\r\n{body}\r\n").into_bytes(), "beanstalkd put"));
     };
-    let line = format!("put-origin {priority} {delay_s} {ttr_s} {len} ready o/{origin}\r\n{body}\r\n");
+    // Where it is put aside, its delay does not matter.
+    let (delay_s, state) = if put.aside { (IGNORED_DELAY_S, "buried") } else { (delay_s, "ready") };
+    let line = format!("put-origin {priority} {delay_s} {ttr_s} {len} {state} o/{origin}\r\n{body}\r\n");
     Some((line.into_bytes(), "beanstalkd put-origin"))
 }
 
@@ -90,6 +97,8 @@ fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
         Ask::Bury { held, urgency } => (format!("bury {} {}", held.id, priority(*urgency)), "beanstalkd bury"),
         Ask::Kick { count, .. } => (format!("kick {count}"), "beanstalkd kick"),
         Ask::KickJob(held) => (format!("kick-job {}", held.id), "beanstalkd kick-job"),
+        Ask::TakeThis(held) => (format!("reserve-job {}", held.id), "beanstalkd reserve-job"),
+        Ask::Pause { queue, pause_s } => (format!("pause-tube {queue} {pause_s}"), "beanstalkd pause-tube"),
         Ask::Extend(held) => (format!("touch {}", held.id), "beanstalkd touch"),
         Ask::State(held) => (format!("stats-job {}", held.id), "beanstalkd stats-job"),
         Ask::Peek(held) => (format!("peek {}", held.id), "beanstalkd peek"),
@@ -98,12 +107,13 @@ fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
             Standing::Delayed => ("peek-delayed".to_owned(), "beanstalkd peek-delayed"),
             Standing::Buried => ("peek-buried".to_owned(), "beanstalkd peek-buried"),
         },
-        Ask::Count(queue) => (format!("stats-tube {queue}"), "beanstalkd stats-tube"),
+        Ask::Count(queue) | Ask::Figures(queue) => (format!("stats-tube {queue}"), "beanstalkd stats-tube"),
         Ask::Queues => ("list-tubes".to_owned(), "beanstalkd list-tubes"),
         Ask::Greet => ("stats".to_owned(), "beanstalkd stats"),
         Ask::ClaimOrigins => ("claim-origins o/".to_owned(), "beanstalkd claim-origins"),
         Ask::CloseOrigin(origin) => (format!("close-origin o/{origin}"), "beanstalkd close-origin"),
-        Ask::Origins => ("list-origins".to_owned(), "beanstalkd list-origins"),
+        Ask::Origins { after: None } => ("list-origins".to_owned(), "beanstalkd list-origins"),
+        Ask::Origins { after: Some(after) } => (format!("list-origins o/{after}"), "beanstalkd list-origins"),
         Ask::Use(queue) => (format!("use {queue}"), "beanstalkd use"),
         Ask::Watch(queue) => (format!("watch {queue}"), "beanstalkd watch"),
         Ask::Ignore(queue) => (format!("ignore {queue}"), "beanstalkd ignore"),
@@ -144,29 +154,38 @@ fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
         (Ask::Put(_), ["INSERTED", number]) => Heard::Put(vec![number.parse().map_err(|_| first.clone())?]),
         (Ask::Take { .. }, ["TIMED_OUT"]) => Heard::Nothing,
         (Ask::Take { .. }, ["DEADLINE_SOON"]) => Heard::Soon,
-        (Ask::Take { .. }, ["RESERVED", id, size]) => {
+        (Ask::Take { .. } | Ask::TakeThis(_), ["RESERVED", id, size]) => {
             let taken = |body| Heard::Took { id: (*id).to_owned(), body, failures: None };
             return with_body(size, &bytes[used..], used, taken);
         }
         (Ask::Peek(held), ["FOUND", id, size]) if held.id == *id => {
             return with_body(size, &bytes[used..], used, |body| Heard::List(vec![body]));
         }
-        (Ask::PeekNext { .. }, ["FOUND", _, size]) => {
-            return with_body(size, &bytes[used..], used, |body| Heard::List(vec![body]));
+        (Ask::PeekNext { .. }, ["FOUND", id, size]) => {
+            return with_body(size, &bytes[used..], used, |body| Heard::Shown { id: (*id).to_owned(), body });
         }
         (Ask::Complete(_) | Ask::Remove(_), ["DELETED"])
         | (Ask::PutBack { .. }, ["RELEASED"])
         | (Ask::Bury { .. }, ["BURIED"])
         | (Ask::KickJob(_), ["KICKED"])
         | (Ask::Extend(_), ["TOUCHED"])
+        | (Ask::Pause { .. }, ["PAUSED"])
         | (Ask::ClaimOrigins, ["CLAIMED"])
-        | (Ask::CloseOrigin(_), ["CLOSED"])
-        | (Ask::Watch(_) | Ask::Ignore(_), ["WATCHING", _]) => Heard::Done,
+        | (Ask::CloseOrigin(_), ["CLOSED"]) => Heard::Done,
+        (Ask::Watch(_) | Ask::Ignore(_), ["WATCHING", count]) => {
+            Heard::Watching(count.parse().map_err(|_| first.clone())?)
+        }
         (Ask::Use(queue), ["USING", name]) if queue == name => Heard::Done,
         (Ask::Attended { watched: false }, ["USING", name]) => Heard::Facts(vec![(*name).to_owned()]),
         (Ask::Kick { .. }, ["KICKED", count]) => Heard::Kicked(count.parse().map_err(|_| first.clone())?),
         (
-            Ask::Count(_) | Ask::State(_) | Ask::Greet | Ask::Queues | Ask::Origins | Ask::Attended { watched: true },
+            Ask::Count(_)
+            | Ask::Figures(_)
+            | Ask::State(_)
+            | Ask::Greet
+            | Ask::Queues
+            | Ask::Origins { .. }
+            | Ask::Attended { watched: true },
             ["OK", size],
         ) => {
             return with_body(size, &bytes[used..], used, |page| page_of(ask, &page));
@@ -190,14 +209,15 @@ fn with_body(size: &str, rest: &[u8], used: usize, heard: impl FnOnce(Vec<u8>) -
 fn page_of(ask: &Ask, page: &[u8]) -> Heard {
     let page = text(page);
     let facts = page.lines().skip(1).map(|line| line.strip_prefix("- ").unwrap_or(line));
-    let count = |key: &str| facts.clone().find_map(|fact| fact.strip_prefix(key)).and_then(|count| count.parse().ok());
+    let value = |key: &str| facts.clone().find_map(|fact| fact.strip_prefix(key));
+    let count = |key: &str| value(key).and_then(|count| count.parse().ok());
     match ask {
-        Ask::Greet => Heard::Done,
         Ask::Count(_) => Heard::Count(Counts {
             ready: count("current-jobs-ready: "),
             delayed: count("current-jobs-delayed: "),
             leased: count("current-jobs-reserved: "),
             buried: count("current-jobs-buried: "),
+            pause_s: value("pause: ").and_then(|seconds| seconds.parse().ok()),
             free: None,
         }),
         _ => Heard::Facts(facts.map(str::to_owned).collect()),

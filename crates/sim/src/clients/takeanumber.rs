@@ -1,7 +1,7 @@
 //! takeanumber, as a client speaks it: in lines, or in arrays as those of Redis do.
 
 use super::{
-    Answer, Ask, Choice, Counts, Heard, Said, Speaker, TAKEANUMBER_LEASE_MS, line, nonsense, text, unexpected,
+    Answer, Ask, Choice, Counts, Heard, Said, Speaker, TAKEANUMBER_LEASE_MS, TALKS, line, nonsense, text, unexpected,
     unfinished,
 };
 
@@ -25,10 +25,21 @@ pub const SPEAKER: Speaker = Speaker {
         "takeanumber RETRY",
         "takeanumber LEN",
         "takeanumber AUTH",
-        "takeanumber CLIENT",
+        "takeanumber CLIENT GETNAME",
+        "takeanumber CLIENT ID",
+        "takeanumber CLIENT MAINT_NOTIFICATIONS",
+        "takeanumber CLIENT NO-EVICT",
+        "takeanumber CLIENT NO-TOUCH",
+        "takeanumber CLIENT SETINFO",
+        "takeanumber CLIENT SETNAME",
         "takeanumber COMMAND",
+        "takeanumber COMMAND COUNT",
+        "takeanumber COMMAND DOCS",
+        "takeanumber ECHO",
         "takeanumber HELLO",
+        "takeanumber INFO",
         "takeanumber PING",
+        "takeanumber RESET",
         "takeanumber SELECT",
         "takeanumber QUIT",
         "takeanumber CLOSE",
@@ -47,9 +58,9 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
     if let Ask::Nonsense(kind) = ask {
         return Some((nonsense::bytes(nonsense::TAKEANUMBER, *kind), "takeanumber nonsense"));
     }
-    if matches!(ask, Ask::Greet) {
-        let (words, label) = GREETINGS[usize::try_from(wall_ms.unsigned_abs()).unwrap_or(0) % GREETINGS.len()];
-        return Some((array(words).into_bytes(), label));
+    if let Ask::SmallTalk(kind) = ask {
+        let talk = &TALKS[*kind];
+        return Some((array(talk.words).into_bytes(), talk.label));
     }
     let (line, label) = say_line(ask)?;
     let may_be_array = !line.starts_with('*');
@@ -58,17 +69,6 @@ fn say(ask: &Ask, wall_ms: i64) -> Said {
     let text = if may_be_array && wall_ms % 2 == 0 { array(&words.collect::<Vec<_>>()) } else { line };
     Some((text.into_bytes(), label))
 }
-
-/// What clients of Redis say before they work.
-const GREETINGS: [(&[&str], &str); 7] = [
-    (&["PING"], "takeanumber PING"),
-    (&["HELLO"], "takeanumber HELLO"),
-    (&["HELLO", "3"], "takeanumber HELLO"),
-    (&["CLIENT", "SETINFO", "LIB-NAME", "sim"], "takeanumber CLIENT"),
-    (&["SELECT", "0"], "takeanumber SELECT"),
-    (&["AUTH", "secret"], "takeanumber AUTH"),
-    (&["COMMAND"], "takeanumber COMMAND"),
-];
 
 pub(super) fn array(words: &[&str]) -> String {
     let bulk = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
@@ -96,8 +96,8 @@ fn say_line(ask: &Ask) -> Option<(String, &'static str)> {
 }
 
 fn hear(ask: &Ask, bytes: &[u8]) -> Answer {
-    if matches!(ask, Ask::Greet) && !bytes.starts_with(b"-") {
-        return Ok(value(bytes)?.map(|used| (used, Heard::Done)));
+    if matches!(ask, Ask::SmallTalk(_)) && !bytes.starts_with(b"-") {
+        return Ok(value(bytes)?.map(|used| (used, Heard::Facts(vec![text(&bytes[..used])]))));
     }
     let Some((line, used)) = line(bytes) else { return Ok(None) };
     let heard = match (line.split_first(), ask) {
@@ -127,8 +127,9 @@ fn value(bytes: &[u8]) -> Result<Option<usize>, String> {
     let Some((kind, count)) = head.split_first() else { return Err(text(head)) };
     let count = || text(count).parse::<usize>().map_err(|_| text(head));
     let values = match kind {
-        b'+' | b':' => 0,
-        b'$' => {
+        b'+' | b':' | b'_' => 0,
+        b'$' if head == b"$-1" => 0,
+        b'$' | b'=' => {
             used += count()? + 2;
             0
         }

@@ -8,6 +8,6 @@ mod records;
 mod script;
 
 pub use log::{check_log, seed_of_directory};
-pub use protocol::check_protocol;
+pub use protocol::{check_and_count, check_protocol};
 pub use records::check_records;
 pub use script::seed_of_transcript;

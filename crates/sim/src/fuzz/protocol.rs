@@ -20,21 +20,29 @@ const REST_MS: u64 = 20;
 /// # Panics
 /// If the server does what it must not.
 pub fn check_protocol(name: &str, data: &[u8]) {
+    let _ = check_and_count(name, data);
+}
+
+/// The same. Of how many things that happened what was heard was compared, and how many happened.
+///
+/// # Panics
+/// If the server does what it must not.
+#[must_use]
+pub fn check_and_count(name: &str, data: &[u8]) -> (usize, usize) {
     let script = Script::read(name, data);
     let whole = play(&script, Cut::Whole);
     // One other cut at a time, for a fuzzer's speed; it finds both.
     let cut = if script.seed.is_multiple_of(2) { Cut::Ends(SINGLE_BYTES) } else { Cut::Random(script.seed) };
     let heard = play(&script, cut);
-    if script.comparable {
-        compare(&script, cut, &whole, &heard);
-    }
+    let compared = if script.comparable { compare(&script, cut, &whole, &heard) } else { 0 };
+    (compared, script.steps.len())
 }
 
 /// What was heard: after each thing that happened, by each client, and who was cut off. Less was heard than happened if from
 /// somewhere on it is left to chance who comes first.
 type Heard = Vec<Vec<(usize, Vec<u8>, bool)>>;
 
-fn compare(script: &Script, cut: Cut, whole: &Heard, heard: &Heard) {
+fn compare(script: &Script, cut: Cut, whole: &Heard, heard: &Heard) -> usize {
     for ((step, whole), heard) in script.steps.iter().zip(whole).zip(heard) {
         let text = |heard: &[(usize, Vec<u8>, bool)]| {
             let line = |(client, bytes, closed): &(usize, Vec<u8>, bool)| {
@@ -50,6 +58,7 @@ fn compare(script: &Script, cut: Cut, whole: &Heard, heard: &Heard) {
             text(heard)
         );
     }
+    whole.len().min(heard.len())
 }
 
 fn play(script: &Script, cut: Cut) -> Heard {

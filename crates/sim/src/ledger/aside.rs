@@ -2,7 +2,7 @@
 
 use jobyard_engine::ClientId;
 
-use super::{Job, Ledger, SECOND_MS, When};
+use super::{Job, Kept, Ledger, SECOND_MS, When};
 use crate::clients::{Ask, BEANSTALKD, Entry, Speaker};
 
 /// What keeps a job that nobody has from being taken.
@@ -44,31 +44,16 @@ pub struct Aside {
     pub alone: bool,
 }
 
-/// Requests of which some are not answered, and the turn in which one last was.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Requests {
-    pub(super) open: usize,
-    answered_turn: Option<u64>,
-}
-
-impl Requests {
-    fn answered(&mut self, turn: u64) {
-        self.open -= 1;
-        self.answered_turn = self.answered_turn.max(Some(turn));
-    }
-
-    /// Whether one may have been carried out since then.
-    fn any_since(self, since: When) -> bool {
-        self.open > 0 || self.answered_turn.is_some_and(|turn| turn >= since.turn)
-    }
-}
-
 impl Ledger {
     /// Someone asks to put a job back for later, or aside.
     pub fn aside_asked(&mut self, entry: Entry, buries: bool) {
         let job = &mut self.jobs[entry];
         job.asides += 1;
-        job.may_have_been_buried |= buries;
+        job.tallies.aside_asked(buries);
+        if buries {
+            job.may_have_been_buried = true;
+            job.burial.not_in_turn = None;
+        }
         job.disturb();
     }
 
@@ -91,6 +76,15 @@ impl Ledger {
             None if is_kicked => Rest::Unclear,
             None => Rest::Buried,
         };
+        job.tallies.aside_done(aside.delay_s.is_none(), when);
+        if aside.delay_s.is_some() {
+            job.said_delay_s = aside.delay_s.filter(|_| aside.alone);
+        }
+        job.burial.turns = (aside.asked.turn, when.turn);
+        job.burial.over_turn = when.turn;
+        if aside.alone && aside.delay_s.is_some() {
+            job.is_not_buried(when.turn);
+        }
     }
 
     /// It was refused.
@@ -103,41 +97,35 @@ impl Ledger {
         let job = &mut self.jobs[entry];
         job.asides -= 1;
         job.rested_turn = when.turn;
-        (job.urgency, job.rest) = (None, Rest::Unclear);
+        (job.urgency, job.rest, job.said_delay_s) = (None, Rest::Unclear, None);
     }
 
-    /// Someone asks to let jobs of a queue back in: nobody knows which.
-    pub fn kick_asked(&mut self, queue: &'static str) {
-        self.kicks.entry(queue).or_default().open += 1;
-        self.jobs.iter_mut().filter(|job| job.put.may_be_in(queue)).for_each(Job::may_wake);
+    /// Someone asks for this job, whatever keeps it from being the next: if it is given, that is over.
+    pub fn take_this_asked(&mut self, entry: Entry) {
+        self.kick_job_asked(entry);
     }
 
-    /// It was done, or refused, or is not heard of again.
-    pub fn kick_settled(&mut self, queue: &'static str, when: When) {
-        self.kicks.entry(queue).or_default().answered(when.turn);
-    }
-
-    /// Someone asks to let one job back in.
-    pub fn kick_job_asked(&mut self, entry: Entry) {
-        self.jobs[entry].kicks.open += 1;
-        self.jobs[entry].may_wake();
-    }
-
-    /// It was done (`is_ready`), or refused, or is not heard of again.
-    pub fn kick_job_settled(&mut self, entry: Entry, is_ready: bool, asked: When, when: When) {
+    /// It was given. When whoever has it lets go of it, it is ready.
+    pub fn took_this(&mut self, entry: Entry, asked: When, when: When) {
         let job = &mut self.jobs[entry];
         job.kicks.answered(when.turn);
-        if is_ready && job.asides == 0 && job.rested_turn < asked.turn {
-            job.rest = Rest::Over;
-            *self.checked.entry("checked: a job was let back in").or_default() += 1;
+        if job.asides == 0 && job.rested_turn < asked.turn {
+            (job.rest, job.may_be_woken) = (Rest::Over, true);
+            job.burial.over_turn = when.turn;
+            job.is_not_buried(when.turn);
+        } else {
+            job.may_wake();
         }
     }
 
-    /// Whether someone may have let this job back in since then.
-    fn may_be_kicked_since(&self, entry: Entry, since: When) -> bool {
-        let job = &self.jobs[entry];
-        let of_queue = self.kicks.iter().filter(|(queue, _)| job.put.may_be_in(queue));
-        job.kicks.any_since(since) || of_queue.into_iter().any(|(_, kicks)| kicks.any_since(since))
+    /// It was refused: nothing has changed.
+    pub fn take_this_refused(&mut self, entry: Entry) {
+        self.jobs[entry].kicks.open -= 1;
+    }
+
+    /// It was given by now, or never will be, and nobody hears which.
+    pub fn take_this_settled(&mut self, entry: Entry, when: When) {
+        self.kick_job_lost(entry, when);
     }
 
     /// Someone asks to keep a job for longer.
@@ -159,29 +147,6 @@ impl Ledger {
     /// It was refused, or is not heard of again.
     pub fn extend_refused(&mut self, entry: Entry) {
         self.jobs[entry].extending -= 1;
-    }
-
-    /// Whether a job was put aside before that turn, and is so still, for certain.
-    #[must_use]
-    pub fn is_buried(&self, entry: Entry, by_turn: u64, at_ms: u64) -> bool {
-        let job = &self.jobs[entry];
-        job.rest == Rest::Buried && job.asides == 0 && job.rested_turn < by_turn && self.must_be_there(entry, at_ms)
-    }
-
-    /// The jobs of this queue that are put aside for certain, see [`Ledger::is_buried`].
-    pub fn all_buried(&self, queue: &str, by_turn: u64, at_ms: u64) -> impl Iterator<Item = Entry> {
-        let entries = 0..self.jobs.len();
-        entries.filter(move |&entry| {
-            let put = &self.jobs[entry].put;
-            put.queue == queue && put.dead_queue.is_none() && self.is_buried(entry, by_turn, at_ms)
-        })
-    }
-
-    /// Whether a job may be put aside.
-    #[must_use]
-    pub fn may_be_buried(&self, entry: Entry) -> bool {
-        let job = &self.jobs[entry];
-        job.may_have_been_buried && (matches!(job.rest, Rest::Buried | Rest::Unclear) || job.asides > 0)
     }
 
     /// Whether a job that nobody has may be anything but ready because of what its holders did.
@@ -217,9 +182,25 @@ impl Ledger {
     /// Whether of all that may end a job or its lease nothing was under way since then, if this leaves it to its holder.
     #[must_use]
     pub fn nobody_meddled(&self, ask: &Ask, since: When) -> bool {
-        let Ask::Extend(held) = ask else { return false };
+        let (Ask::Extend(held) | Ask::TakeThis(held)) = ask else { return false };
         let job = &self.jobs[held.entry];
         job.disturbing == 0 && job.disturbed.is_none_or(|turn| turn < since.turn)
+    }
+
+    /// Whether a job can be taken by its number, whatever keeps it from being the next.
+    #[must_use]
+    pub fn can_be_taken(&self, entry: Entry, by_turn: u64, at_ms: u64, kept: Kept) -> bool {
+        let job = &self.jobs[entry];
+        self.is_free(entry, by_turn, at_ms, kept) && job.asides == 0 && job.put.attempts.is_none()
+    }
+
+    /// Whether a job that could be taken then can be still: it is there, and nobody was given it.
+    #[must_use]
+    pub fn is_free_since(&self, entry: Entry, since: When, at_ms: u64) -> bool {
+        let job = &self.jobs[entry];
+        let is_given = job.leases.iter().any(|lease| lease.since.turn >= since.turn);
+        let may_be_given = job.unheard_over_ms > since.at_ms || job.asides > 0 || job.rested_turn >= since.turn;
+        !is_given && !may_be_given && self.must_be_there(entry, at_ms)
     }
 
     /// Who else than this client has a job for certain.
@@ -238,22 +219,14 @@ impl Ledger {
 }
 
 impl Job {
-    /// It may be let back in, whatever keeps it.
-    fn may_wake(&mut self) {
-        self.may_be_woken = true;
-        match &mut self.rest {
-            Rest::Buried => self.rest = Rest::Unclear,
-            Rest::Later { until_ms, .. } => *until_ms = 0,
-            Rest::AsPut | Rest::Over | Rest::Unclear => {}
-        }
-    }
-
     /// Someone who had asked then was given it: whatever kept it is over.
-    pub(super) fn wake(&mut self, asked: When) {
-        let kept = matches!(self.rest, Rest::Later { .. } | Rest::Unclear);
+    pub(super) fn wake(&mut self, asked: When, when: When) {
+        let kept = matches!(self.rest, Rest::Later { .. } | Rest::Buried | Rest::Unclear);
         if kept && self.asides == 0 && self.rested_turn < asked.turn {
             self.rest = Rest::Over;
+            self.burial.over_turn = when.turn;
         }
+        self.is_not_buried(when.turn);
     }
 
     /// Whether someone asked to put it aside, ever.
@@ -315,14 +288,69 @@ mod tests {
 
         ledger.kick_job_asked(0);
         assert!(!ledger.is_buried(0, 6, 6_000) && !is_ready(&ledger, 6), "nobody can tell");
-        ledger.kick_job_settled(0, true, at(6), at(7));
+        ledger.kick_job_done(0, at(6), at(7));
         assert!(is_ready(&ledger, 7) && !ledger.may_be_buried(0));
         assert_eq!(take(&mut ledger, 0, B, "goqueue", 8), Ok(0));
 
         let mut ledger = aside(ALONE);
         ledger.kick_job_asked(0);
-        ledger.kick_job_settled(0, false, at(6), at(7));
+        ledger.kick_job_lost(0, at(7));
         assert!(!is_ready(&ledger, 7) && ledger.may_be_buried(0), "it may have been refused, or not");
+    }
+
+    #[test]
+    fn who_asks_for_a_job_by_its_number_is_given_it_whatever_keeps_it() {
+        let mut ledger = aside(ALONE);
+        assert!(ledger.can_be_taken(0, 5, 5_000, Kept::UntilThen) && ledger.is_free_since(0, at(5), 5_000));
+        ledger.take_this_asked(0);
+        assert!(!ledger.is_buried(0, 5, 5_000), "nobody can tell");
+        assert_eq!(take(&mut ledger, 0, B, BEANSTALKD, 6), Ok(0));
+        ledger.took_this(0, at(5), at(6));
+        assert!(!ledger.can_be_taken(0, 7, 7_000, Kept::UntilThen) && !ledger.is_free_since(0, at(5), 7_000));
+        ledger.client_gone(B, 7_000);
+        ledger.client_seen_off(B, 7_000);
+        assert!(is_ready(&ledger, 7), "it is not put aside any more");
+
+        let mut ledger = aside(ALONE);
+        ledger.take_this_lost(0, speaker(BEANSTALKD, false), 5_000);
+        assert!(!ledger.is_free_since(0, at(4), 5_000) && !ledger.can_be_taken(0, 5, 5_000, Kept::UntilThen));
+        let mut ledger = aside(ALONE);
+        ledger.take_this_undone(0, 5_000);
+        assert!(!ledger.is_free_since(0, at(4), 5_000) && ledger.can_be_taken(0, 5, 5_000, Kept::UntilThen));
+        assert!(!held().can_be_taken(0, 5, 5_000, Kept::UntilThen), "someone has it");
+    }
+
+    #[test]
+    fn who_asks_by_its_number_for_a_job_that_may_be_put_aside_just_then_may_have_come_before_or_behind() {
+        let mut ledger = aside(ALONE);
+        ledger.take_this_asked(0);
+        ledger.take_this_refused(0);
+        assert!(ledger.is_buried(0, 5, 5_000), "nothing has changed");
+        ledger.take_this_asked(0);
+        ledger.took_this(0, at(4), at(5));
+        assert!(!ledger.is_buried(0, 6, 6_000) && ledger.may_be_buried(0), "it was put aside in that turn");
+        let mut ledger = aside(ALONE);
+        ledger.take_this_asked(0);
+        ledger.take_this_settled(0, at(6));
+        assert!(!ledger.is_buried(0, 7, 7_000) && ledger.may_be_buried(0), "it may have been given, or not");
+    }
+
+    #[test]
+    fn a_job_that_is_put_aside_from_the_first_is_so_once_it_is_there() {
+        let mut ledger = ledger_of(BEANSTALKD, []);
+        for (entry, turn) in [(0, 2), (1, 3), (2, 5)] {
+            ledger.put_asked(&Put { aside: true, ..plain(entry) }, BEANSTALKD, at(turn));
+        }
+        assert!(!ledger.is_buried(0, 9, 9_000) && ledger.may_be_buried(0));
+        ledger.put_told(&[0, 1, 2], &[1, 2, 3], at(5)).expect("they are new");
+        assert!(!ledger.is_buried(0, 5, 5_000) && ledger.is_buried(0, 6, 6_000) && !is_ready(&ledger, 6));
+        assert_eq!(ledger.buried_before(2, "a", 6, 6_000), Some(0), "it was there before");
+        assert_eq!(ledger.buried_before(1, "a", 6, 6_000), None, "they may have come in any order");
+        let buries = ledger.numbers_of(0, false, 6_000, at(6), at(7)).into_iter().find(|(name, _)| *name == "buries");
+        assert_eq!(buries, Some(("buries", (0, 0))), "nobody has put it aside since");
+        ledger.kick_asked("a");
+        ledger.kick_lost("a", at(7));
+        assert!(!ledger.is_buried(0, 8, 8_000) && ledger.may_be_buried(0));
     }
 
     #[test]
@@ -331,7 +359,7 @@ mod tests {
         ledger.kick_asked("b");
         assert!(ledger.is_buried(0, 5, 5_000), "it is not in that queue");
         ledger.kick_asked("a");
-        ledger.kick_settled("a", at(6));
+        ledger.kick_lost("a", at(6));
         assert!(!ledger.is_buried(0, 7, 7_000) && !is_ready(&ledger, 7));
         assert_eq!(take(&mut ledger, 0, B, "goqueue", 8), Ok(0));
 
@@ -339,7 +367,7 @@ mod tests {
         let mut ledger = held();
         ledger.aside_asked(0, true);
         ledger.kick_asked("a");
-        ledger.kick_settled("a", at(4));
+        ledger.kick_lost("a", at(4));
         ledger.settled(0, at(5));
         ledger.aside_done(&ALONE, at(5));
         assert!(!ledger.is_buried(0, 6, 6_000) && ledger.may_be_buried(0));
@@ -357,6 +385,24 @@ mod tests {
         assert!(!is_ready(&ledger, 11) && is_ready(&ledger, 12), "it began when the job was put");
         ledger.time_stood(1_000);
         assert!(!is_ready(&ledger, 100), "less time may have passed");
+    }
+
+    #[test]
+    fn what_was_put_aside_elsewhere_is_so_here() {
+        let mut ledger = ledger_of(BEANSTALKD, [Put { origin: Some(0), aside: true, ..plain(0) }]);
+        assert!(ledger.is_buried(0, 2, 2_000) && ledger.may_be_buried(0) && !is_ready(&ledger, 100));
+        assert!(!ledger.is_buried(0, 1, 1_000), "nobody was told before");
+        refused(take(&mut ledger, 0, A, "goqueue", 3), "was put aside, and came");
+        ledger.kick_job_asked(0);
+        ledger.kick_job_done(0, at(3), at(4));
+        assert!(is_ready(&ledger, 5));
+        let was_ready = |since: u64| ledger.is_ready(0, since, 5_000, Kept::Never);
+        assert!(!was_ready(4) && was_ready(5), "it was put aside until then");
+
+        let mut ledger = Ledger::default();
+        ledger.kick_asked("a");
+        ledger.put_asked(&Put { origin: Some(0), aside: true, ..plain(0) }, BEANSTALKD, at(1));
+        assert_eq!(take(&mut ledger, 0, A, "goqueue", 3), Ok(0), "it may have been let in");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use jobyard_engine::ClientId;
 
 use super::{Job, Lease, Ledger, Rest, SECOND_MS, When};
 use crate::clients::{BEANSTALKD, DAY_MS, Entry};
+use crate::world::Wrong;
 
 /// For how long a job may have been kept from being ready: by a lease, or by its date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Ledger {
     pub fn may_be(&self, entry: Entry, delayed: bool, at_ms: u64) -> bool {
         let job = &self.jobs[entry];
         let is_early = |delay_s: u32| at_ms + 999 < job.asked.at_ms + u64::from(delay_s) * 1_000;
-        let must_wait = job.put.delay_s.is_some_and(is_early) && !self.is_date_lost(job) && !job.may_be_woken;
+        let must_wait = job.put.delay_s.is_some_and(is_early) && !self.is_date_lost(job) && !self.may_be_woken(job);
         let may_be_dead = job.put.dead_queue.is_some() && self.may_fail_with_others(entry, at_ms);
         if delayed {
             job.put.delay_s.is_some() || job.fails > 0 || job.may_be_taken || !job.leases.is_empty()
@@ -50,6 +51,15 @@ impl Ledger {
     /// Whether a job was said to be there by that turn, and is ready at that time for certain.
     #[must_use]
     pub fn is_ready(&self, entry: Entry, told_by_turn: u64, at_ms: u64, kept: Kept) -> bool {
+        let over_by_ms = if kept == Kept::UntilThen { at_ms } else { 0 };
+        let told_by = When { turn: told_by_turn, at_ms: 0 };
+        let was_let_in = kept == Kept::Never && self.jobs[entry].kicks.any_since(told_by);
+        self.is_free(entry, told_by_turn, at_ms, kept) && self.is_due(entry, over_by_ms) && !was_let_in
+    }
+
+    /// Whether a job was said to be there by that turn, nothing blocks it, and nobody has it at that time, all for certain.
+    #[must_use]
+    pub fn is_free(&self, entry: Entry, told_by_turn: u64, at_ms: u64, kept: Kept) -> bool {
         let job = &self.jobs[entry];
         let over_by_ms = if kept == Kept::UntilThen { at_ms } else { 0 };
         let is_over = |lease: &Lease| {
@@ -61,9 +71,9 @@ impl Ledger {
         job.put_told.is_some_and(|told| told.turn <= told_by_turn)
             && job.fails == 0
             && job.extending == 0
+            && (job.rest != Rest::Over || job.burial.over_turn <= told_by_turn)
             && job.unheard_over_ms <= over_by_ms
             && !(self.may_last_since(0) && job.may_be_taken)
-            && self.is_due(entry, over_by_ms)
             && job.leases.iter().all(is_over)
             && self.blockers(entry).iter().all(is_unblocked)
             && self.must_be_there(entry, at_ms)
@@ -87,6 +97,24 @@ impl Ledger {
             let urgencies = (job.urgency_since(asked_turn), rival.urgency_since(asked_turn));
             let (Some(urgency), Some(rivals)) = urgencies else { return false };
             rivals > urgency || rivals == urgency && is_placed && before(rival)
+        })
+    }
+
+    /// A job of this queue that comes before this one, which has been shown as the next to someone who asked in that turn or later.
+    #[must_use]
+    pub fn ready_before(&self, entry: Entry, queue: &str, asked_turn: u64, at_ms: u64) -> Option<Entry> {
+        let job = &self.jobs[entry];
+        if job.put.runs || job.put.dead_queue.is_some() {
+            return None;
+        }
+        let has_place = |entry: Entry| self.jobs[entry].put.delay_s.is_none() && self.blockers(entry).is_empty();
+        let is_as_put = job.leases.is_empty() && !job.may_be_taken && job.fails == 0 && has_place(entry);
+        self.all_ready(queue, asked_turn, at_ms, Kept::Never).filter(|other| *other != entry).find(|&other| {
+            let rival = &self.jobs[other];
+            let urgencies = (job.urgency_since(asked_turn), rival.urgency_since(asked_turn));
+            let (Some(urgency), Some(rivals)) = urgencies else { return false };
+            let was_before = rival.put_told.is_some_and(|told| told.turn < job.asked.turn);
+            rivals > urgency || rivals == urgency && is_as_put && has_place(other) && was_before
         })
     }
 
@@ -134,7 +162,7 @@ impl Ledger {
     /// A job of this queue that was given to someone else than this client who asked for it after that turn.
     #[must_use]
     pub fn given_to_later(&self, queue: &str, client: ClientId, turn: u64) -> Option<Entry> {
-        let is_later = |lease: &Lease| lease.client != client && lease.asked_turn > turn;
+        let is_later = |lease: &Lease| lease.client != client && lease.asked_turn.is_some_and(|asked| asked > turn);
         let of_queue = |job: &Job| job.put.queue == queue && job.put.dead_queue.is_none();
         self.jobs.iter().position(|job| of_queue(job) && job.leases.iter().any(is_later))
     }
@@ -180,6 +208,25 @@ impl Ledger {
             lease.client == client && !lease.may_be_over && lease.until_ms.is_none_or(|until_ms| at_ms < until_ms)
         };
         undisturbed && !job.put.runs && job.leases.last().is_some_and(has)
+    }
+
+    /// Whether someone has had a job since that turn for certain, and has it still.
+    #[must_use]
+    pub fn is_held(&self, entry: Entry, by_turn: u64, at_ms: u64) -> bool {
+        let last = self.jobs[entry].leases.last().filter(|lease| lease.since.turn <= by_turn);
+        last.is_some_and(|lease| self.surely_has(entry, lease.client, at_ms))
+    }
+
+    /// Someone has seen a job: it is there, whoever else was told.
+    ///
+    /// # Errors
+    /// If another one has its UUID.
+    pub fn seen(&mut self, entry: Entry, when: When) -> Result<(), Wrong> {
+        if self.jobs[entry].put_told.is_none() {
+            self.claim_id(entry)?;
+            self.jobs[entry].is_there(when);
+        }
+        Ok(())
     }
 
     /// Whether of all that may end a job or its lease nothing but one thing was under way since then.

@@ -2,7 +2,7 @@
 
 use jobyard_engine::ClientId;
 
-use super::{Requests, Rest, When};
+use super::{Burial, Requests, Rest, SECOND_MS, Tallies, When};
 use crate::clients::{BEANSTALKD, DAY_MS, Put, Speaker, URGENCY_MAX, facts_of, uuid_of_number};
 
 /// A job, as those who deal with it know it.
@@ -58,6 +58,12 @@ pub struct Job {
     pub(super) kicks: Requests,
     /// Whether it may have been let back in, so that it comes before its time.
     pub(super) may_be_woken: bool,
+    /// When it was last put aside.
+    pub(super) burial: Burial,
+    /// What has befallen it since the server's start.
+    pub(super) tallies: Tallies,
+    /// For how many seconds it was last said to be delayed, if it is known.
+    pub(super) said_delay_s: Option<u32>,
     /// What was asked that may make its lease last longer, and not answered.
     pub(super) extending: usize,
     /// What was asked that may end whatever lease there is, and not answered.
@@ -71,11 +77,13 @@ pub struct Job {
 pub(super) struct Lease {
     pub(super) client: ClientId,
     pub(super) since: When,
-    /// In which turn the client asked.
-    pub(super) asked_turn: u64,
+    /// In which turn the client asked for the next job; nothing if it asked for this one.
+    pub(super) asked_turn: Option<u64>,
     pub(super) by_connection: bool,
     /// Whether the job is not ready at once if the connection ends.
     pub(super) rests: bool,
+    /// Whether its holder speaks beanstalkd.
+    pub(super) is_beanstalkds: bool,
     /// Before this it does not end by itself; nothing if it never does.
     pub(super) until_ms: Option<u64>,
     /// After this it has ended for certain, and the job could be ready.
@@ -116,6 +124,12 @@ impl Job {
         let is_as_put = self.urgency() == Some(i64::from(self.put.urgency));
         facts.retain(|fact| is_as_put || !fact.starts_with("priority "));
         facts
+    }
+
+    /// Whether anyone may have ended it.
+    #[must_use]
+    pub fn may_be_over(&self) -> bool {
+        self.ends > 0 || self.ended.is_some() || self.may_be_removed
     }
 
     /// Whether nothing is left of it for certain: it was never put, or it was removed.
@@ -198,6 +212,36 @@ impl Job {
     pub(super) fn may_be_used_up(&self) -> bool {
         let is_last = |attempts: u32| self.may_be_taken || self.leases.len() >= attempts as usize;
         self.put.attempts.is_some_and(is_last)
+    }
+
+    /// It was said to be there.
+    pub(super) fn is_there(&mut self, when: When) {
+        self.put_told = Some(when);
+        // Who asked before may have been first.
+        if self.put.aside {
+            self.rested_turn = self.rested_turn.max(when.turn);
+            self.burial.put_told(when);
+        }
+    }
+
+    /// Someone who speaks so may have been given it by then, and will not hear of it.
+    pub(super) fn may_be_lost_to(&mut self, speaker: &Speaker, at_ms: u64) {
+        self.may_be_taken = true;
+        self.may_have_parted |= speaker.heartbeat;
+        let over_ms = match self.lease_ms(speaker) {
+            // It rests, nobody knows for how long: less than a day.
+            _ if speaker.heartbeat => at_ms + DAY_MS,
+            _ if speaker.holds_by_connection => at_ms + 2 * SECOND_MS,
+            Some(length_ms) => at_ms + length_ms + 2 * SECOND_MS,
+            None => u64::MAX,
+        };
+        self.unheard_over_ms = self.unheard_over_ms.max(over_ms);
+    }
+
+    /// Someone may have been given it, and that was taken back by then.
+    pub(super) fn was_undone(&mut self, at_ms: u64) {
+        // It was not ready all the time, even if no time has passed.
+        self.unheard_over_ms = self.unheard_over_ms.max(at_ms.max(1));
     }
 
     /// Someone asks for something that may end its lease.

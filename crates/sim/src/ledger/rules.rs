@@ -19,7 +19,9 @@ impl Ledger {
                 ended.turn, asked.turn
             ));
         }
+        // Whoever lets a buried job back in gives it one more.
         if let Some(attempts) = job.put.attempts
+            && !job.may_have_been_buried
             && job.leases.len() >= attempts as usize
         {
             return Err(format!("job {entry} was given more often than {attempts} times: {job:?}"));
@@ -29,7 +31,7 @@ impl Ledger {
         if let Some(delay_s) = job.put.delay_s
             && !self.is_date_lost(job)
             && !(job.protocol == BEANSTALKD && self.is_time_lost_since(job.asked.at_ms))
-            && !job.may_be_woken
+            && !self.may_be_woken(job)
             && !is_dead
             && at_ms + 999 < job.asked.at_ms + u64::from(delay_s) * 1_000
         {
@@ -67,7 +69,7 @@ impl Ledger {
         }
         // masenko's rest until a whole second.
         let rest_ms = if job.protocol == "masenko" { u64::from(times).pow(4) * 1_000 } else { 0 };
-        let is_kept = !job.may_be_woken && self.time_lost_ms.is_none() && self.dates_lost_turn.is_none();
+        let is_kept = !self.may_be_woken(job) && self.time_lost_ms.is_none() && self.dates_lost_turn.is_none();
         if is_kept && at_ms + SECOND_MS < last.at_ms + rest_ms {
             return Err(format!("job {entry} came back too soon, for the {times} times it has failed: {job:?}"));
         }
@@ -81,7 +83,7 @@ impl Ledger {
         if job.asides > 0 || job.rested_turn >= asked.turn || job.put.dead_queue.is_some() {
             return Ok(());
         }
-        match job.rest {
+        match self.rest_of(job) {
             Rest::Buried => Err(format!("job {entry} was put aside, and came: {job:?}")),
             Rest::Later { since_ms, until_ms, .. } if at_ms < until_ms && !self.is_time_lost_since(since_ms) => {
                 Err(format!("job {entry} was put back for later, and came too soon: {job:?}"))
@@ -97,7 +99,7 @@ impl Ledger {
         let is_held = !taken.may_be_over && job.leases.iter().any(|other| !other.may_be_over);
         let is_dated = job.put.delay_s.is_some() && !self.is_date_lost(job);
         let has_failed = job.failed.is_some_and(|(_, told)| asked.turn > told.turn) && job.put.dead_queue.is_none();
-        let is_later = matches!(job.rest, Rest::Later { until_ms: 1.., .. }) && job.rested_turn < asked.turn;
+        let is_later = matches!(self.rest_of(job), Rest::Later { until_ms: 1.., .. }) && job.rested_turn < asked.turn;
         let rules = [
             ("checked: a job that was put back came when it may", is_later),
             ("checked: a lease was over before the next", is_held),

@@ -34,7 +34,7 @@ fn taker(client: ClientId, protocol: &str) -> Taker<'static> {
     Taker {
         queues: &["a"],
         id: "0",
-        asked_turn: 0,
+        asked_turn: Some(0),
         unclear: false,
         client,
         speaker: speaker(protocol, false),
@@ -467,7 +467,7 @@ fn the_more_urgent_comes_first_and_of_equals_the_one_that_was_there_before() {
 #[test]
 fn who_waits_is_not_passed_over() {
     let mut ledger = one("goqueue");
-    let by = Taker { asked_turn: 5, ..taker(A, "goqueue") };
+    let by = Taker { asked_turn: Some(5), ..taker(A, "goqueue") };
     ledger.took(body_of(0).as_bytes(), &by, at(7), at(8)).expect("nobody else has it");
     assert_eq!(ledger.given_to_later("a", B, 4), Some(0));
     assert_eq!(ledger.given_to_later("a", B, 5), None, "they may have come at the same time");

@@ -40,7 +40,7 @@ impl Model {
         let count_max = count_max.min(self.limits.revived_max);
         let numbers: Vec<JobNumber> = jobs.into_iter().take(count_max).map(|job| job.number).collect();
         for &number in &numbers {
-            self.revived(now, number, answers);
+            self.revived(now, number);
         }
         answers(client, Reply::Revived { count: numbers.len() });
     }
@@ -52,21 +52,16 @@ impl Model {
                 answers(client, Reply::Refused(Refusal::WrongState));
             }
             Ok(number) => {
-                self.revived(now, number, answers);
+                self.revived(now, number);
                 answers(client, Reply::Done);
             }
         }
     }
 
-    fn revived(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
-        let job = self.job(number);
-        if matches!(job.state, State::Buried { .. }) && job.attempts_reached() {
-            return self.used_up(now, number, &[], Why::UsedUp, answers);
-        }
+    fn revived(&mut self, now: Now, number: JobNumber) {
         let job = self.job_mut(number);
-        job.begin_lifetime_before_date(now);
         job.tally.revivals += 1;
-        job.state = State::Ready;
+        job.let_back_in(now);
         self.note(Why::Revived);
     }
 

@@ -133,6 +133,15 @@ impl Job {
         self.lease().and_then(|lease| lease.holder).is_some_and(|(holder, _)| holder == client)
     }
 
+    /// It was buried or delayed, and is ready. If it was tried as often as it may be, it may be once more.
+    pub fn let_back_in(&mut self, now: Now) {
+        self.begin_lifetime_before_date(now);
+        self.state = State::Ready;
+        while self.attempts_reached() && self.attempts > 0 {
+            self.attempts -= 1;
+        }
+    }
+
     pub fn attempts_reached(&self) -> bool {
         self.attempt_rule.and_then(|rule| rule.max).is_some_and(|max| self.attempts >= u64::from(max))
     }

@@ -40,9 +40,16 @@ impl Model {
         let Some(heeds_ms) = request.heeds_ms else {
             return NEVER_MS;
         };
+        match self.first_lease_end_ms(client) {
+            NEVER_MS => NEVER_MS,
+            ends_ms => ends_ms.saturating_sub(heeds_ms),
+        }
+    }
+
+    /// When the first of the jobs that the client holds is not its own any more.
+    pub(super) fn first_lease_end_ms(&self, client: ClientId) -> u64 {
         let held = self.jobs.iter().filter(|job| job.is_held_by(client)).filter_map(Job::lease);
-        let ends = held.map(|lease| lease.until_ms).filter(|&until_ms| until_ms != NEVER_MS);
-        ends.map(|until_ms| until_ms.saturating_sub(heeds_ms)).min().unwrap_or(NEVER_MS)
+        held.map(|lease| lease.until_ms).min().unwrap_or(NEVER_MS)
     }
 
     fn check_lease(&self, client: ClientId, request: &LeaseRequest, named: &[QueueName]) -> Result<(), Refusal> {
@@ -82,17 +89,17 @@ impl Model {
         };
         let job = self.job(number);
         let is_there = matches!(job.state, State::Ready | State::Delayed { .. } | State::Buried { .. });
-        if !is_there || job.attempts_reached() {
+        if !is_there || matches!(job.state, State::Ready) && job.attempts_reached() {
             return answers(client, Reply::Refused(Refusal::WrongState));
         }
         if let Err(refusal) = self.check_hold(client, hold) {
             return answers(client, Reply::Refused(refusal));
         }
         self.note_worker(client);
-        let job = self.job_mut(number);
-        job.begin_lifetime_before_date(now);
-        job.state = State::Ready;
-        self.note(Why::Revived);
+        if !matches!(self.job(number).state, State::Ready) {
+            self.job_mut(number).let_back_in(now);
+            self.note(Why::Revived);
+        }
         self.take(now, client, number, hold);
         let job = self.job(number);
         let lease = job.lease().expect("it was just leased").id;

@@ -13,7 +13,7 @@ impl Model {
         self.forget_idle_queues();
     }
 
-    fn fall_due(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) {
+    fn fall_due(&mut self, now: Now, mut until_ms: u64, answers: &mut Answers<'_>) {
         self.wake_dates(now);
         self.serve(now, answers);
         loop {
@@ -21,7 +21,8 @@ impl Model {
             if engine_ms == NEVER_MS || engine_ms > until_ms {
                 return;
             }
-            self.tick_at(now, engine_ms, answers);
+            // Who was told of the end of its lease is heard before that.
+            until_ms = until_ms.min(self.tick_at(now, engine_ms, answers).saturating_sub(1));
         }
     }
 
@@ -51,13 +52,16 @@ impl Model {
     }
 
     /// What falls due at this moment of engine time: of the jobs all, of the waits one, the first. If there
-    /// are more, the next round does them, so that nobody goes away with nothing while there is a job.
-    fn tick_at(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) {
+    /// are more, the next round does them, so that nobody goes away with nothing while there is a job. Returns when a lease
+    /// ends of which its holder was told.
+    fn tick_at(&mut self, now: Now, at_ms: u64, answers: &mut Answers<'_>) -> u64 {
         self.settle_jobs(now, at_ms, answers);
-        if let Some(client) = self.first_wait_over(at_ms) {
-            self.wait_falls_due(now, at_ms, client, answers);
-            self.settle_jobs(now, at_ms, answers);
-        }
+        let Some(client) = self.first_wait_over(at_ms) else {
+            return NEVER_MS;
+        };
+        let ends_ms = self.wait_falls_due(now, at_ms, client, answers);
+        self.settle_jobs(now, at_ms, answers);
+        ends_ms
     }
 
     /// Serves the waiting until no job is due: a lease of no length is over as soon as it is given.

@@ -127,8 +127,8 @@ impl Model {
     }
 
     /// The time has come that was set for a wait. If it was set because of a job that the client held then, and no longer
-    /// holds, the wait goes on.
-    pub(super) fn wait_falls_due(&mut self, now: Now, at_ms: u64, client: ClientId, answers: &mut Answers<'_>) {
+    /// holds, the wait goes on. Returns when the lease ends of which the client is told.
+    pub(super) fn wait_falls_due(&mut self, now: Now, at_ms: u64, client: ClientId, answers: &mut Answers<'_>) -> u64 {
         let waiting = self.waiting.iter().find(|waiting| waiting.client == client).expect("it waits");
         let nearly_over_ms =
             waiting.lease_request().map_or(NEVER_MS, |request| self.lease_nearly_over_ms(client, request));
@@ -136,12 +136,14 @@ impl Model {
         if nearly_over_ms <= at_ms {
             self.waiting.retain(|waiting| waiting.client != client);
             answers(client, Reply::LeaseEnding);
+            return self.first_lease_end_ms(client);
         } else if patience_ms <= at_ms {
             self.wait_ends(now, client, answers);
         } else {
             let waiting = self.waiting.iter_mut().find(|waiting| waiting.client == client).expect("it waits");
             waiting.until_ms = patience_ms.min(nearly_over_ms);
         }
+        NEVER_MS
     }
 
     /// The client waits no longer, and is told so.

@@ -11,7 +11,7 @@ use super::whole::Done;
 use super::{QUEUES, Schedule, listener_of};
 use crate::clients::{Ask, BEANSTALKD, Counts, DAY_MS, Entry, Found, Heard, Held, PAGE, SPEAKERS, speaker};
 use crate::disk::Crash;
-use crate::ledger::{Group, Kept, Ledger};
+use crate::ledger::{Group, Job, Kept, Ledger};
 use crate::world::{Manners, Parting, Wrong};
 
 /// workq's states of jobs that are finished: done, and failed.
@@ -49,11 +49,13 @@ impl Schedule {
         self.find_out()?;
         self.inspect_all()?;
         self.check_aside()?;
+        self.try_pauses()?;
         self.count_all()?;
         // Nothing keeps a job for so long, but who holds it for ever.
         self.world.pass(2 * DAY_MS)?;
         self.inspect_all()?;
         self.drain()?;
+        self.examine()?;
         self.work_again()?;
         self.check_log_is_short()
     }
@@ -67,6 +69,7 @@ impl Schedule {
         // Time enough for a full disk to be looked at again, and for what vanished workers had.
         self.world.pass(3_000)?;
         people.iter().for_each(|person| self.ledger.client_seen_off(person.client, self.world.elapsed_ms()));
+        people.iter().for_each(|person| self.settle(person));
         if let Some(failure) = self.world.failure() {
             return Err(format!("the server ended although nothing went wrong: {failure}"));
         }
@@ -76,7 +79,7 @@ impl Schedule {
         Ok(())
     }
 
-    fn visitor(&mut self, protocol: &str) -> usize {
+    pub(super) fn visitor(&mut self, protocol: &str) -> usize {
         let speaker = speaker(protocol, self.told.lease_ms.is_some());
         let client = self.world.connect(listener_of(protocol), Manners::PLAIN);
         self.people.push(Person::new(client, speaker, self.now()));
@@ -210,7 +213,10 @@ impl Schedule {
     fn count_all(&mut self) -> Result<(), Wrong> {
         let counting = COUNTING.map(|protocol| self.visitor(protocol));
         self.check_queues(counting)?;
-        self.check_server(counting[0])?;
+        self.check_server(counting[0], counting[2])?;
+        if !self.is_short_of_memory() {
+            self.check_sums(counting[3])?;
+        }
         let before = self.metrics(counting[1])?;
         let mut taken_in_all = 0;
         for queue in QUEUES {
@@ -275,7 +281,7 @@ impl Schedule {
         Ok(matches!(heard, Heard::Took { .. }))
     }
 
-    fn goes(&mut self, client: ClientId) -> Result<(), Wrong> {
+    pub(super) fn goes(&mut self, client: ClientId) -> Result<(), Wrong> {
         self.ledger.client_gone(client, self.world.elapsed_ms());
         self.world.part(client, Parting::Close);
         self.world.rest()?;
@@ -283,9 +289,10 @@ impl Schedule {
         Ok(())
     }
 
-    /// What was put aside is so still.
+    /// What was put aside is so still, and where jobs came from is open or closed as it was.
     fn check_aside(&mut self) -> Result<(), Wrong> {
         let (index, now) = (self.visitor(BEANSTALKD), self.now());
+        self.ask_now(index, Ask::Origins { after: None })?;
         for entry in 0..self.ledger.jobs.len() {
             let job = &self.ledger.jobs[entry];
             let Some(number) = job.known_number() else { continue };
@@ -398,7 +405,11 @@ impl Schedule {
     /// What is not needed any more leaves the disk: the log is hardly longer than it has to be.
     fn check_log_is_short(&mut self) -> Result<(), Wrong> {
         self.world.rest()?;
-        let may_be_there = self.ledger.jobs.iter().filter(|job| !job.refused && job.ended.is_none());
+        // What is done takes room too, as long as its result is kept.
+        let lives = |job: &Job| job.protocol == "workq" && job.put.lifetime_s.is_none();
+        let is_kept = |job: &Job| lives(job) && job.ended.is_some_and(|(_, keeps)| keeps);
+        let is_left = |job: &&Job| !job.refused && (job.ended.is_none() || is_kept(job));
+        let may_be_there = self.ledger.jobs.iter().filter(is_left);
         let live_bytes: usize = may_be_there.map(|job| job.put.body.len() + RECORD_BYTES_MAX).sum();
         let (taken, segment_bytes) = (self.world.disk.bytes(), self.world.setup().log.segment_bytes);
         let held_bytes_max = live_bytes as u64 * 3 / 2 + segment_bytes;

@@ -1,6 +1,8 @@
 //! What must have been answered, refused and recorded in many schedules: a run in which one of these never came has shown
 //! nothing about it.
 
+use jobyard_engine::RECORD_KINDS;
+
 use crate::clients::{Ask, SPEAKERS, Speaker};
 
 /// Answers and refusals, by command. Numbers are written as 0.
@@ -24,6 +26,8 @@ pub const ANSWERS: &[&str] = &[
     "beanstalkd list-tube-used answered: facts",
     "beanstalkd list-tubes answered: facts",
     "beanstalkd list-tubes-watched answered: facts",
+    "beanstalkd pause-tube answered: done",
+    "beanstalkd pause-tube refused: NOT_FOUND",
     "beanstalkd peek answered: a list",
     "beanstalkd peek refused: NOT_FOUND",
     "beanstalkd peek-buried answered: a list",
@@ -46,14 +50,18 @@ pub const ANSWERS: &[&str] = &[
     "beanstalkd reserve answered: a job's time is nearly over",
     "beanstalkd reserve answered: nothing",
     "beanstalkd reserve refused: OUT_OF_MEMORY",
+    "beanstalkd reserve-job answered: a job",
+    "beanstalkd reserve-job refused: NOT_FOUND",
+    "beanstalkd reserve-job refused: OUT_OF_MEMORY",
     "beanstalkd reserve-with-timeout answered: a job",
     "beanstalkd reserve-with-timeout answered: a job's time is nearly over",
     "beanstalkd reserve-with-timeout answered: nothing",
     "beanstalkd reserve-with-timeout refused: OUT_OF_MEMORY",
-    "beanstalkd stats answered: done",
+    "beanstalkd stats answered: facts",
     "beanstalkd stats-job answered: facts",
     "beanstalkd stats-job refused: NOT_FOUND",
     "beanstalkd stats-tube answered: a count",
+    "beanstalkd stats-tube answered: facts",
     "beanstalkd stats-tube refused: NOT_FOUND",
     "beanstalkd touch answered: done",
     "beanstalkd touch refused: NOT_FOUND",
@@ -119,20 +127,31 @@ pub const ANSWERS: &[&str] = &[
     "takeanumber ADD refused: ERR Out of memory.",
     "takeanumber ADD refused: ERR Server is about to stop and takes no more jobs.",
     "takeanumber ADD refused: ERR Too many queues.",
-    "takeanumber AUTH answered: done",
-    "takeanumber CLIENT answered: done",
-    "takeanumber COMMAND answered: done",
+    "takeanumber AUTH answered: facts",
+    "takeanumber CLIENT GETNAME answered: facts",
+    "takeanumber CLIENT ID answered: facts",
+    "takeanumber CLIENT MAINT_NOTIFICATIONS answered: facts",
+    "takeanumber CLIENT NO-EVICT answered: facts",
+    "takeanumber CLIENT NO-TOUCH answered: facts",
+    "takeanumber CLIENT SETINFO answered: facts",
+    "takeanumber CLIENT SETNAME answered: facts",
+    "takeanumber COMMAND COUNT answered: facts",
+    "takeanumber COMMAND DOCS answered: facts",
+    "takeanumber COMMAND answered: facts",
     "takeanumber DONE answered: done",
     "takeanumber DONE refused: ERR No such Id.",
-    "takeanumber HELLO answered: done",
+    "takeanumber ECHO answered: facts",
+    "takeanumber HELLO answered: facts",
+    "takeanumber INFO answered: facts",
     "takeanumber LEN answered: a count",
-    "takeanumber PING answered: done",
+    "takeanumber PING answered: facts",
     "takeanumber QUIT answered: done",
     "takeanumber RESERVE answered: a job",
     "takeanumber RESERVE answered: nothing",
+    "takeanumber RESET answered: facts",
     "takeanumber RETRY answered: done",
     "takeanumber RETRY refused: ERR No retries remaining.",
-    "takeanumber SELECT answered: done",
+    "takeanumber SELECT answered: facts",
     "workq add answered: put",
     "workq add refused: -CLIENT-ERROR Duplicate job",
     "workq add refused: -SERVER-ERROR Disk full",
@@ -191,7 +210,8 @@ pub const ANSWERS: &[&str] = &[
 /// What is said to those whose connection the server ends by itself.
 pub const FAREWELLS: &[&str] = &[
     "any cut off: ERR Too many clients.",
-    "beanstalkd cut off: OUT_OF_MEMORY",
+    "beanstalkd cut off: OUT_OF_MEMORY, for too many clients",
+    "beanstalkd cut off: OUT_OF_MEMORY, for too much input",
     "goqueue cut off: Too many clients",
     "goqueue cut off: Too much unfinished input",
     "jobcentre cut off: {\"status\":\"error\",\"error\":\"Too many clients.\"}",
@@ -215,7 +235,10 @@ pub const SELDOM: &[&str] = &[
     "beanstalkd peek-buried refused: OUT_OF_MEMORY",
     "beanstalkd peek-delayed refused: OUT_OF_MEMORY",
     "beanstalkd peek-ready refused: OUT_OF_MEMORY",
+    "beanstalkd put-origin refused for want of memory",
     "beanstalkd release refused: OUT_OF_MEMORY",
+    "beanstalkd use refused for want of memory",
+    "beanstalkd watch refused for want of memory",
     "goqueue RESERVE refused: The server's disk is full",
     "masenko NACK refused: ERR {\"msg\":\"no room on the disk\"}",
     "takeanumber RESERVE refused: ERR Disk full.",
@@ -226,28 +249,8 @@ pub const SELDOM: &[&str] = &[
     "workq schedule refused: -CLIENT-ERROR Invalid Time",
 ];
 
-/// Records, and what was checked. What can become of a job is in the model's list of transitions.
-pub const RECORDS: &[&str] = &[
-    "record backed_off",
-    "record buried",
-    "record counted",
-    "record counters",
-    "record done",
-    "record enqueued",
-    "record failed",
-    "record failure",
-    "record kept",
-    "record leased",
-    "record moved",
-    "record origin_closed",
-    "record queue_created",
-    "record released",
-    "record removed",
-    "record rested",
-    "record revived",
-    "record unblocked",
-    "record undone",
-    "record woke",
+/// What was checked. What can become of a job is in the model's list of transitions.
+pub const CHECKS: &[&str] = &[
     "audit: a group and what it completes",
     "audit: a group is not there",
     "audit: a group is there whole",
@@ -261,6 +264,8 @@ pub const RECORDS: &[&str] = &[
     "audit: all queues are listed rightly",
     "audit: all work again",
     "audit: the server says how it is",
+    "audit: every number was exact",
+    "audit: what is said of tubes adds up",
     "audit: what was done is counted rightly",
     "audit: a long log is no longer than it may be",
     "audit: a queue was emptied",
@@ -293,17 +298,48 @@ pub const RECORDS: &[&str] = &[
     "checked: someone gave that result",
     "checked: a job is as is said",
     "checked: a job is its holder's alone",
-    "checked: a job that was put aside is so",
+    "checked: a job is buried, as is said",
+    "checked: a job is delayed, as is said",
+    "checked: a job is ready, as is said",
+    "checked: a job is reserved, as is said",
+    "checked: a job could not be let back in",
+    "checked: a kick took some of those put aside and left others",
+    "checked: as many were let back in as must be",
+    "checked: of what could be let back in only so much was",
+    "checked: so many are watched as is said",
+    "beanstalkd put refused for want of memory",
+    "beanstalkd put refused for want of room on the disk",
+    "beanstalkd put-origin refused for want of room on the disk",
+    "beanstalkd reserve refused for want of leave to hold a job more",
+    "beanstalkd reserve-with-timeout refused for want of leave to hold a job more",
+    "beanstalkd use refused for want of room for a queue",
+    "beanstalkd watch refused for want of room for a queue",
+    "checked: a tube's figures can be right",
+    "checked: the job was shown that falls due first",
+    "checked: the job was shown that is taken first",
+    "checked: the job was shown that was put aside first",
+    "checked: the server's figures can be right",
+    "checked: what was put aside is let back in before what is delayed",
     "checked: a job that was put back came when it may",
+    "checked: a job came when a pause was over",
+    "checked: a job of a paused queue was taken by its number",
     "checked: a job was let back in",
+    "checked: a job was taken by its number",
+    "checked: a queue is paused as is said",
+    "checked: nobody is given a job of a paused queue",
+    "audit: nobody is given a job of a paused queue",
     "checked: a job's time was nearly over",
     "checked: jobs were let back in",
+    "checked: a connection has its number",
+    "checked: no more clients are there than came",
     "checked: no job's time is nearly over",
     "checked: one attends what it said",
     "checked: queues are listed rightly",
     "checked: an origin is still open, or closed",
     "checked: an origin was open or closed",
     "checked: origins are listed rightly",
+    "checked: origins behind one are listed rightly",
+    "checked: a job that was put aside elsewhere is so",
     "checked: what was put aside is counted rightly",
     "checked: full memory",
     "checked: what was refused could be",
@@ -317,6 +353,11 @@ pub const RECORDS: &[&str] = &[
     "jobs refused",
     "jobs there",
 ];
+
+/// Records of every kind.
+pub fn record_kinds() -> impl Iterator<Item = String> {
+    RECORD_KINDS.iter().map(|kind| format!("record {kind}"))
+}
 
 /// What is said to nonsense, and to blunders.
 pub fn nonsense_answers() -> impl Iterator<Item = String> {
@@ -347,17 +388,23 @@ pub fn is_right_at_all(speaker: &Speaker, ask: &Ask, said: &str) -> bool {
         || said.split_once(" refused: ").is_some_and(|(_, words)| refusals.any(|(_, known)| known == words))
 }
 
-/// A refusal in short: numbers are written as 0.
+/// A refusal in short, without its end.
 pub fn words_of(words: &str) -> String {
+    in_short(words).trim_end().to_owned()
+}
+
+/// What is said, with 0 for each number.
+pub fn in_short(words: &str) -> String {
     let mut short: String = words.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
     while short.contains("00") {
         short = short.replace("00", "0");
     }
-    short.trim_end().to_owned()
+    short
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::texts::refusal;
     use super::*;
     use crate::clients::speaker;
 
@@ -404,34 +451,6 @@ mod tests {
         ("workq", &["Too many names", "Line too long"]),
         ("beanstalkd", &["JOB_TOO_BIG"]),
     ];
-
-    /// What refuses, of all that beanstalkd says in one word.
-    const BEANSTALKD_REFUSALS: [&str; 11] = [
-        "BAD_FORMAT",
-        "DRAINING",
-        "EXPECTED_CRLF",
-        "JOB_TOO_BIG",
-        "NOT_CLAIMED",
-        "NOT_FOUND",
-        "NOT_IGNORED",
-        "OPEN",
-        "OUT_OF_MEMORY",
-        "TAKEN",
-        "UNKNOWN_COMMAND",
-    ];
-
-    /// Whether a line of a protocol's list of texts is a refusal.
-    fn refusal<'a>(protocol: &str, line: &'a str) -> Option<&'a str> {
-        let fixed = line.trim_end_matches("\\r\\n").trim_end_matches("\\0");
-        match protocol {
-            "goqueue" => fixed.strip_prefix("ERROR\\0").filter(|words| !words.is_empty()),
-            "takeanumber" => fixed.strip_prefix('-').filter(|words| *words != "ERR No items available to reserve."),
-            "masenko" => fixed.starts_with("ERR ").then_some(fixed),
-            "jobcentre" => fixed.starts_with("{\"status\":\"error\"").then_some(fixed),
-            "beanstalkd" => BEANSTALKD_REFUSALS.contains(&fixed).then_some(fixed),
-            _ => (fixed.starts_with('-') && fixed != "-TIMEOUT").then_some(fixed),
-        }
-    }
 
     #[test]
     fn every_refusal_comes_in_schedules_or_is_known_not_to() {

@@ -3,6 +3,7 @@
 use super::Schedule;
 use super::expected::words_of;
 use super::person::{Person, SLACK_MS};
+use super::wants::OUT_OF_MEMORY;
 use jobyard_engine::Limits;
 
 use crate::clients::{Ask, TOO_MANY_CLIENTS, TOO_MUCH_INPUT};
@@ -120,7 +121,10 @@ impl Schedule {
         let words = farewell.words(who).trim_end_matches(['\0', '\r', '\n']);
         let words = words.strip_prefix("ERROR\0").unwrap_or(words);
         let words = words.strip_prefix('-').filter(|words| words.starts_with("ERR ")).unwrap_or(words);
-        let said = format!("{port} cut off: {}", words_of(words));
+        let mut said = format!("{port} cut off: {}", words_of(words));
+        if words == OUT_OF_MEMORY {
+            said = format!("{said}, for {}", farewell.reason());
+        }
         self.ledger.client_gone(client, self.world.elapsed_ms());
         self.count(&said, 1);
         Ok(())

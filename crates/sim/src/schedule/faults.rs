@@ -2,6 +2,7 @@
 
 use jobyard_log::SyncMode;
 
+use super::figures::Figures;
 use super::person::Person;
 use super::{CLOCK_SEEN_MS, Schedule};
 use crate::clients::{Ask, BEANSTALKD, DEFAULT_LEASE_MS};
@@ -232,11 +233,13 @@ impl Schedule {
         self.ledger.server_gone(self.now());
         (self.draining, self.stopping) = (false, false);
         self.turned_away.clear();
+        self.figures = Figures::begin(self.ledger.next_entry());
         for person in std::mem::take(&mut self.people) {
             self.world.forget(person.client);
             self.lose(&person);
             self.settle(&person);
         }
+        self.ledger.pauses_gone();
         let before = self.world.setup().log.segment_bytes;
         let mut segment_bytes = before;
         if self.faults.lengths && self.one_in(3) {

@@ -67,7 +67,10 @@ impl Schedule {
             let answer = (person.speaker.hear)(&pending.ask, &person.unheard);
             let whole = answer.map_err(|wrong| format!("{person:?} heard {wrong}"))?;
             let Some((used, heard)) = whole else { return Ok(()) };
+            let (protocol, answer) = (person.speaker.protocol, person.unheard[..used].to_vec());
             let when = person.pass(used);
+            self.note_texts(protocol, &answer);
+            let person = &mut self.people[index];
             let pending = person.pending.pop_front().expect("there is one");
             self.sent[pending.sent].until_turn = when.turn;
             self.note_heard(index, &pending, &heard, when)?;
@@ -85,24 +88,25 @@ impl Schedule {
         if !is_right_at_all(self.people[index].speaker, ask, &said) {
             return Err(format!("{:?}, at {when:?}: {said}, which never comes", self.people[index]));
         }
+        self.note_figures_answered(label);
         let disturbed = ask.disturbs();
         let alone = disturbed.is_some_and(|entry| self.ledger.nobody_else_asked(entry, *asked));
         disturbed.into_iter().for_each(|entry| self.ledger.settled(entry, when));
-        let is_sure = *sure && (alone || self.ledger.nobody_meddled(ask, *asked));
+        let is_sure = *sure && (alone || self.nobody_meddled(index, ask, *asked, when));
         match ask {
             _ if let Heard::Refused(words) = heard => {
                 self.check_refused(index, ask, words, is_sure, *asked)?;
                 self.count_anothers(pending, words);
                 self.note_refused(ask, words, when);
                 self.note_refused_of_origin(index, ask, words, when)?;
-                self.note_refused_of_tubes(ask, *asked, when);
-                Ok(())
+                self.note_refused_of_tubes(ask, words, *asked, when)
             }
             Ask::Put(put) => self.note_put(index, put, heard, *asked, when),
             Ask::Group { puts, completes } => self.note_group(puts, completes.as_ref(), heard, when),
             Ask::Take { queues, wait_ms } => match heard {
                 Heard::Took { id, body, failures } => {
                     let entry = self.note_took(index, pending, id, body, queues, when)?;
+                    self.check_not_paused(index, entry, pending.undecided, when)?;
                     self.check_failures(entry, *failures, pending.undecided)?;
                     self.check_lives(entry, pending.undecided)?;
                     self.check_order(index, entry, queues, pending.undecided, when)
@@ -110,10 +114,18 @@ impl Schedule {
                 Heard::Soon => self.check_soon(index, *asked, when),
                 _ => self.check_nothing(index, queues, *wait_ms, *asked, when),
             },
+            Ask::TakeThis(_) => self.note_took_this(index, pending, heard, when),
             _ if *heard == Heard::Done && self.people[index].speaker.protocol == BEANSTALKD => {
                 self.note_done_with_tubes(index, pending, alone, when)?;
                 self.note_done(index, ask, *asked, when);
                 Ok(())
+            }
+            Ask::Greet if let (Heard::Facts(facts), Some(known)) = (heard, &pending.figures) => {
+                self.check_server_figures(index, facts, known, *asked, when)
+            }
+            _ if let Heard::Watching(count) = heard => {
+                self.note_done_with_tubes(index, pending, alone, when)?;
+                self.check_watching(index, *count)
             }
             Ask::Complete(_) | Ask::Remove(_) | Ask::Release(_) | Ask::Fail(_) => {
                 self.note_done(index, ask, *asked, when);
@@ -167,7 +179,13 @@ impl Schedule {
         match heard {
             Heard::Put(numbers) => {
                 self.note_done_with_origin(index, &Ask::Put(put.clone()), when)?;
-                self.ledger.put_told(&[put.entry], numbers, when)
+                self.note_figures_put(&[put.entry]);
+                self.ledger.put_told(&[put.entry], numbers, when)?;
+                if let (true, [number]) = (put.aside, &numbers[..]) {
+                    let held = Held { entry: put.entry, id: number.to_string(), queue: put.queue };
+                    self.people[index].buried.push(held);
+                }
+                Ok(())
             }
             // What was run is gone when that was answered; but if its client leaves, whoever took it keeps it.
             Heard::Nothing => {
@@ -192,6 +210,7 @@ impl Schedule {
         if numbers.len() != entries.len() {
             return Err(format!("{} of {} jobs of a group were put", numbers.len(), entries.len()));
         }
+        self.note_figures_put(&entries);
         self.ledger.put_told(&entries, numbers, when)?;
         let groups = self.ledger.groups.iter_mut();
         groups.filter(|group| group.entries == entries).for_each(|group| group.told = true);
@@ -199,7 +218,7 @@ impl Schedule {
         Ok(())
     }
 
-    fn note_took(
+    pub(super) fn note_took(
         &mut self,
         index: usize,
         pending: &Pending,
@@ -217,7 +236,7 @@ impl Schedule {
             speaker: who.speaker,
             queues,
             id,
-            asked_turn: pending.asked.turn,
+            asked_turn: matches!(pending.ask, Ask::Take { .. }).then_some(pending.asked.turn),
             unclear,
             gone: who.gone || self.may_have_ended(index, self.now()),
         };
@@ -259,8 +278,10 @@ impl Schedule {
             }
             (Ask::Count(queue), Heard::Count(counts)) => {
                 self.check_buried_count(queue, *counts, asked, when)?;
+                self.check_pause_said(queue, *counts, asked, when)?;
                 self.check_counts(index, queue, *counts, asked, when)
             }
+            (Ask::SmallTalk(kind), _) => self.check_small_talk(index, *kind, heard),
             _ if self.people[index].speaker.protocol == BEANSTALKD => {
                 self.check_look_at_tubes(index, ask, heard, asked, when)
             }
@@ -277,12 +298,12 @@ fn kind_of(heard: &Heard) -> &'static str {
         Heard::Soon => "a job's time is nearly over",
         Heard::Kicked(0) => "none let back in",
         Heard::Kicked(_) => "some let back in",
-        Heard::Done => "done",
+        Heard::Done | Heard::Watching(_) => "done",
         Heard::Refused(_) => "refused",
         Heard::Count(_) => "a count",
         Heard::Job(Some(_)) => "a job's state",
         Heard::Job(None) => "no such job",
-        Heard::List(_) => "a list",
+        Heard::List(_) | Heard::Shown { .. } => "a list",
         Heard::Facts(_) => "facts",
         Heard::Result { success: true, .. } => "a result",
         Heard::Result { success: false, .. } => "a failure",

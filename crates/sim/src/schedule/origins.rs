@@ -1,7 +1,7 @@
 //! Where jobs of beanstalkd's clients were before: none comes twice from there until that is closed, whatever befalls the server.
 
 use super::Schedule;
-use crate::clients::{Ask, BEANSTALKD};
+use crate::clients::{Ask, BEANSTALKD, Put};
 use crate::ledger::When;
 use crate::world::Wrong;
 
@@ -51,6 +51,11 @@ impl Origins {
     }
 }
 
+/// What an origin is called.
+fn name_of(index: usize) -> String {
+    format!("o/{index}")
+}
+
 /// The origin that something is asked of.
 fn subject(ask: &Ask) -> Option<usize> {
     match ask {
@@ -61,6 +66,12 @@ fn subject(ask: &Ask) -> Option<usize> {
 }
 
 impl Schedule {
+    /// The same job, brought from elsewhere by those who can, where it may have been put aside.
+    pub(super) fn bring(&mut self, put: Put) -> Put {
+        let origin = if self.one_in(3) { self.some_origin() } else { None };
+        Put { origin, aside: origin.is_some() && self.one_in(3), ..put }
+    }
+
     /// An origin of which something can be asked.
     pub(super) fn some_origin(&mut self) -> Option<usize> {
         let from = self.below(self.origins.0.len());
@@ -135,16 +146,24 @@ impl Schedule {
         }
     }
 
-    /// Those that are said to be open are, and no others, as far as that was known when it was asked.
-    pub(super) fn check_origins(&mut self, names: &[String], asked: When) -> Result<(), Wrong> {
+    /// Those behind one, or all, that are said to be open are, and no others, as far as that was known when it was asked; in
+    /// their order.
+    pub(super) fn check_origins(&mut self, after: Option<usize>, names: &[String], asked: When) -> Result<(), Wrong> {
+        let behind = after.map_or(0, |after| after + 1)..self.origins.0.len();
+        let places = names.iter().map(|name| behind.clone().position(|index| *name == name_of(index)));
+        if !places.clone().all(|place| place.is_some()) || !places.is_sorted_by(|one, next| one < next) {
+            return Err(format!("of the origins behind {after:?} are listed {names:?}"));
+        }
         let is_known = |origin: &Origin| !origin.asked && origin.since < asked.turn;
-        for (index, origin) in self.origins.0.iter().enumerate().filter(|(_, origin)| is_known(origin)) {
-            let is_listed = names.contains(&format!("o/{index}"));
+        let known = self.origins.0.iter().enumerate().filter(|(index, _)| behind.contains(index));
+        for (index, origin) in known.filter(|(_, origin)| is_known(origin)) {
+            let is_listed = names.contains(&name_of(index));
             if origin.known == if is_listed { Known::Closed } else { Known::Open } {
                 return Err(format!("origin {index} is {origin:?}, and listed are {names:?}"));
             }
         }
-        self.count("checked: origins are listed rightly", 1);
+        self.count("checked: origins are listed rightly", u64::from(after.is_none()));
+        self.count("checked: origins behind one are listed rightly", u64::from(after.is_some()));
         Ok(())
     }
 }

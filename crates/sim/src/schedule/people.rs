@@ -77,21 +77,20 @@ impl Schedule {
 
     fn think_of_something(&mut self, index: usize) -> Ask {
         let holds = self.people[index].holds.len();
-        match self.below(20) {
+        match self.below(22) {
             0..8 => {
                 let put = self.job(self.ledger.next_entry());
                 let is_workqs = self.people[index].speaker.protocol == "workq";
                 let put = if is_workqs && self.one_in(4) { self.under_some_id(put) } else { put };
-                let origin = if self.one_in(3) { self.some_origin() } else { None };
-                Ask::Put(Put { origin, ..put })
+                Ask::Put(self.bring(put))
             }
             8 if self.people[index].speaker.protocol == "masenko" => {
                 let completes = if self.coin() { self.people[index].give_up() } else { None };
                 self.group(completes)
             }
             8 if self.people[index].speaker.protocol == BEANSTALKD => self.let_back_in(index),
+            12..15 if self.people[index].speaker.protocol == BEANSTALKD => self.look_at_tubes(index),
             9..14 => self.take(index),
-            14 if self.people[index].speaker.protocol == BEANSTALKD => self.look_at_tubes(index),
             14 => self.look(index),
             15 if self.people[index].known && self.leaves_things_undone() => {
                 let most = if self.lacks_input() { 2 * self.world.setup().config.limits.input_bytes_max } else { 500 };
@@ -99,6 +98,8 @@ impl Schedule {
             }
             15 if self.people[index].known && self.faults.clients && self.one_in(3) => Ask::Blunder(self.below(18)),
             15 if self.people[index].known => Ask::Nonsense(self.below(self.people[index].speaker.nonsense.len())),
+            20.. if self.people[index].speaker.protocol == BEANSTALKD && self.pauses => self.pause(index),
+            20 if self.people[index].speaker.protocol == BEANSTALKD => self.take_this(index),
             _ if holds > 0 => {
                 let which = self.below(holds);
                 let held = self.people[index].holds.swap_remove(which);
@@ -124,7 +125,8 @@ impl Schedule {
             ("workq", 3 | 4) => Ask::List { queue, delayed: self.coin(), offset: self.below(4) },
             ("masenko", 0) if self.faults.clients => Ask::Leave { politely: true },
             ("takeanumber", 0) if self.faults.clients => Ask::Leave { politely: self.coin() },
-            ("workq" | "masenko" | "takeanumber", 5) => Ask::Greet,
+            ("workq" | "masenko", 5) => Ask::Greet,
+            ("takeanumber", 3..) => self.talk(index),
             _ => Ask::Count(queue),
         }
     }
@@ -186,6 +188,7 @@ impl Schedule {
             dead_queue,
             runs: self.one_in(20),
             origin: None,
+            aside: false,
         }
     }
 
@@ -223,6 +226,7 @@ impl Schedule {
         let asks = |pending: &Pending| match &pending.ask {
             Ask::Result { uuid: asked, .. } => *asked == uuid,
             Ask::Take { queues, .. } => may_have_taken(queues, pending.asked),
+            Ask::TakeThis(held) => has_id(held.entry),
             ask => ask.disturbs().is_some_and(has_id),
         };
         person.holds.iter().any(|held| has_id(held.entry))
@@ -269,6 +273,9 @@ impl Schedule {
             // Nobody else can say that.
             put.attempts = put.attempts.filter(|_| speaker.protocol == "workq" && !put.runs);
             put.origin = put.origin.filter(|_| speaker.protocol == BEANSTALKD);
+            put.aside &= put.origin.is_some();
+            // Whatever delay is said of a job that is put aside, it has none.
+            put.delay_s = put.delay_s.filter(|_| !put.aside);
         }
         let (bytes, label) = loop {
             match speaker.says(&ask, wall_ms) {
@@ -282,6 +289,7 @@ impl Schedule {
         if self.frees_contested_id(speaker, &ask) {
             return;
         }
+        assert!(speaker.calls_it_so(&ask, &bytes, label), "'{label}' says {}", bytes.escape_ascii());
         let now = self.now();
         let (sure, anothers) = (self.is_sure(index, &ask), self.is_anothers(index, &ask));
         self.note_asked(&ask, speaker, now);
@@ -305,7 +313,11 @@ impl Schedule {
         }
         let sent = self.sent.len();
         self.sent.push(Sent::new(&ask, &bytes, now.turn));
-        let pending = Pending { ask, label, asked: now, undecided: now, oldest: None, sure, anothers, sent };
+        if speaker.protocol == BEANSTALKD {
+            self.note_figures_asked(&bytes);
+        }
+        let figures = self.figures_now(&ask);
+        let pending = Pending { ask, label, asked: now, undecided: now, oldest: None, sure, anothers, sent, figures };
         self.people[index].pending.push_back(pending);
         self.world.send(client, &bytes);
     }
@@ -339,6 +351,7 @@ impl Schedule {
             return;
         }
         person.takes().for_each(|queues| self.ledger.take_lost(queues, person.speaker, now_ms));
+        self.lose_these(person);
     }
 
     /// What a client asked that may end jobs or leases was done by now, or never will be.
@@ -347,7 +360,7 @@ impl Schedule {
         person.pending.iter().for_each(|pending| self.sent[pending.sent].until_turn = now.turn);
         let disturbed = person.pending.iter().filter_map(|pending| pending.ask.disturbs());
         disturbed.for_each(|entry| self.ledger.settled(entry, now));
-        person.pending.iter().for_each(|pending| self.settle_tubes(&pending.ask, pending.asked, now));
+        person.pending.iter().for_each(|pending| self.settle_tubes(&pending.ask, now));
         person.pending.iter().for_each(|pending| self.lose_origin(&pending.ask));
     }
 
@@ -386,6 +399,7 @@ impl Schedule {
         if self.heard_all(&person) {
             self.ledger.client_gone(client, self.world.elapsed_ms());
             let unheard = person.takes().map(|queues| self.ledger.take_undone(queues, self.world.elapsed_ms())).count();
+            person.takes_this().for_each(|entry| self.ledger.take_this_undone(entry, self.world.elapsed_ms()));
             self.count("checked: nobody has what nobody heard of", u64::from(unheard > 1));
         } else {
             self.lose(&person);

@@ -5,6 +5,8 @@ use std::fmt;
 
 use jobyard_engine::ClientId;
 
+use super::figures::Figures;
+use super::small_talk::Known;
 use crate::clients::{Ask, DEFAULT_TUBE, Entry, FOR_EVER_MS, Heard, Held, Put, RUN_WAIT_MS, Speaker};
 use crate::ledger::When;
 
@@ -25,10 +27,15 @@ pub struct Person {
     pub(super) buried: Vec<Held>,
     /// Whether it brings jobs from elsewhere, and nobody else does.
     pub(super) claims: bool,
+    /// What it knows of its connection, if it is a client of Redis.
+    pub(super) redis: Known,
     /// Where it puts jobs, as far as it was told, if it speaks beanstalkd.
     pub(super) uses: &'static str,
     /// Where it takes them from.
     pub(super) watches: Vec<&'static str>,
+    /// In which turn it was last told of that, if it ever was, and whether that was where it puts jobs.
+    pub(super) attended_turn: Option<u64>,
+    pub(super) has_used: bool,
     /// How many jobs it was given.
     pub(super) took: usize,
     /// Whether it sends nothing more.
@@ -71,6 +78,8 @@ pub(super) struct Pending {
     pub anothers: Option<ClientId>,
     /// Its place among all that was sent.
     pub sent: usize,
+    /// What was known when it asked how the server is.
+    pub figures: Option<Box<Figures>>,
 }
 
 impl fmt::Debug for Person {
@@ -99,8 +108,11 @@ impl Person {
             holds: Vec::new(),
             buried: Vec::new(),
             claims: false,
+            redis: Known::default(),
             uses: DEFAULT_TUBE,
             watches: vec![DEFAULT_TUBE],
+            attended_turn: None,
+            has_used: false,
             took: 0,
             gone: false,
             half_closed: false,
@@ -193,15 +205,13 @@ impl Person {
         when
     }
 
-    /// The queues of which it may have been given a job without having read so: it does not read, or the answer to a put
+    /// What it asked for and may have been given without having read so: it does not read, or the answer to a put
     /// before it is held back.
-    pub fn may_have_taken(&self, puts_held_back: bool) -> Vec<&'static str> {
+    pub fn unread(&self, puts_held_back: bool) -> impl Iterator<Item = &Ask> {
         let asks = self.pending.iter().map(|pending| &pending.ask);
         let is_heard = |ask: &&Ask| !matches!(ask, Ask::Put(_) | Ask::Group { .. }) || !puts_held_back;
         let heard = if self.reads && !self.gone { asks.clone().take_while(is_heard).count() } else { 0 };
-        let asks = asks.skip(heard);
-        let queues = asks.filter_map(|ask| if let Ask::Take { queues, .. } = ask { Some(queues) } else { None });
-        queues.flatten().copied().collect()
+        asks.skip(heard)
     }
 
     /// Whether it asked for a job of this queue and was not answered yet.

@@ -7,6 +7,7 @@ use jobyard_engine::{Choice, ClientId, Limits};
 
 use super::hearing::{DUPLICATE, NO_RETRIES, NOT_FOUND};
 use super::person::SLACK_MS;
+use super::wants::OUT_OF_MEMORY;
 use super::{QUEUES, Schedule};
 use crate::clients::{Ask, BEANSTALKD, Counts, DAY_MS, Entry, Heard, Held, Put, RUN_WAIT_MS};
 use crate::ledger::{Kept, When};
@@ -28,7 +29,7 @@ impl Schedule {
         self.check_memory()?;
         // Who does not read may have been given a job and not know it.
         let puts_held_back = self.is_short_of_memory();
-        let unclear = self.people.iter().flat_map(|person| person.may_have_taken(puts_held_back));
+        let unclear = self.people.iter().flat_map(|person| self.may_have_taken(person, puts_held_back));
         let unclear: Vec<&str> = unclear.collect();
         for index in 0..self.people.len() {
             self.check_silence(index)?;
@@ -50,7 +51,7 @@ impl Schedule {
                 self.check_not_soon(index, since_ms, now_ms.saturating_sub(SLACK_MS))?;
             }
             for queue in queues.into_iter().filter(|queue| !unclear.contains(queue)) {
-                if let Some(entry) = self.ledger.all_ready(queue, now.turn, now_ms, Kept::UntilThen).next() {
+                if let Some(entry) = self.owed(queue, now, now_ms, Kept::UntilThen) {
                     let who = &self.people[index];
                     return Err(format!("{who:?} waits for a job of '{queue}', and job {entry} is there"));
                 }
@@ -91,7 +92,7 @@ impl Schedule {
     }
 
     /// Whether this may need a queue for which there is no room: one of which nobody knows that it is there.
-    fn may_name_new_queues(&self, ask: &Ask, asked: When) -> bool {
+    pub(super) fn may_name_new_queues(&self, ask: &Ask, asked: When) -> bool {
         let named: Vec<&str> = match ask {
             Ask::Put(put) => vec![put.queue],
             Ask::Group { puts, .. } => puts.iter().map(|put| put.queue).collect(),
@@ -149,7 +150,8 @@ impl Schedule {
             if self.others_ask_for(index, queue) {
                 continue;
             }
-            if let Some(entry) = self.ledger.all_ready(queue, asked.turn, when.at_ms, Kept::Never).next() {
+            if let Some(entry) = self.owed(queue, asked, when.at_ms, Kept::Never) {
+                let who = &self.people[index];
                 return Err(format!("{who:?} was told that there is no job in '{queue}', and job {entry} was there"));
             }
         }
@@ -175,7 +177,8 @@ impl Schedule {
             // It may come from its dead queue.
             let is_before = choice == Choice::InOrder && dead_queue.is_none() && place(queue) < place(own);
             let is_asked = queue == own || is_before || choice == Choice::Best;
-            if !is_asked || self.others_ask_for(index, queue) {
+            let is_paused = queue != own && self.may_be_paused(queue, asked);
+            if !is_asked || is_paused || self.others_ask_for(index, queue) {
                 continue;
             }
             let overtaken = if is_before {
@@ -239,7 +242,7 @@ impl Schedule {
         let (success, says) = heard;
         // Whoever has not read that it was given the job may have used up its last attempt.
         let is_used_up =
-            |put: &Put| put.attempts.is_some() && self.people.iter().any(|person| person.asks_for(put.queue));
+            |put: &Put| put.attempts.is_some() && self.people.iter().any(|person| self.asks_for(person, put.queue));
         // The result of a job that was removed is gone, also if its UUID was given again.
         let is_removed = |entry: Entry| {
             self.ledger.jobs[entry].ended.is_some_and(|(ended, keeps)| !keeps && ended.turn < asked.turn)
@@ -317,12 +320,12 @@ impl Schedule {
     /// Whether someone else asked for a job of this queue, and was not answered yet.
     pub(super) fn others_ask_for(&self, index: usize, queue: &str) -> bool {
         let others = self.people[..index].iter().chain(&self.people[index + 1..]);
-        others.into_iter().any(|person| person.asks_for(queue))
+        others.into_iter().any(|person| self.asks_for(person, queue))
     }
 
     /// Whether someone may have been given this job, and nobody knows.
     fn may_be_given(&self, put: &Put) -> bool {
-        let is_unclear = self.people.iter().any(|person| person.asks_for(put.queue));
+        let is_unclear = self.people.iter().any(|person| self.asks_for(person, put.queue));
         is_unclear || self.ledger.jobs[put.entry].may_be_taken
     }
 
@@ -350,6 +353,9 @@ impl Schedule {
 
     /// Whether this is about a job that the client has for certain, and will be heard at once.
     pub(super) fn is_sure(&self, index: usize, ask: &Ask) -> bool {
+        if let Ask::TakeThis(held) = ask {
+            return self.can_be_taken(index, held.entry);
+        }
         let entry = if let Ask::Extend(held) = ask { Some(held.entry) } else { ask.disturbs() };
         let Some(entry) = entry.filter(|_| !matches!(ask, Ask::Group { .. })) else { return false };
         let (who, now) = (&self.people[index], self.now());
@@ -390,13 +396,15 @@ impl Schedule {
         let may_be_full = self.may_want_room(asked) && !is_done;
         let (is_take, is_duplicate) = match ask {
             Ask::Put(put) => (false, self.ledger.may_be_duplicate(put.entry)),
-            _ => (matches!(ask, Ask::Take { .. }), false),
+            _ => (matches!(ask, Ask::Take { .. } | Ask::TakeThis(_)), false),
         };
         let may_hold_no_more = is_take && self.lacks_holds() && who.took >= self.world.setup().config.limits.held_max;
         let (lacks_disk, lacks_queues) = (may_be_full || self.may_not_fit(ask), self.may_name_new_queues(ask, asked));
-        let lacks_any = lacks_disk || lacks_queues || may_hold_no_more || self.is_short_of_memory();
+        let lacks_any = words == OUT_OF_MEMORY && self.may_be_wanting(index, ask, asked);
+        let who = &self.people[index];
         let wants = [
-            (["OUT_OF_MEMORY"; 2], lacks_any),
+            // A server that stops says so to those who ask for one job.
+            ([OUT_OF_MEMORY; 2], lacks_any || self.stopping && matches!(ask, Ask::TakeThis(_))),
             (["DRAINING"; 2], self.draining),
             (["OPEN"; 2], matches!(ask, Ask::Put(put) if put.origin.is_some())),
             (["NOT_CLAIMED", "TAKEN"], !who.claims),
@@ -408,6 +416,7 @@ impl Schedule {
             ([DUPLICATE, DUPLICATE], is_duplicate),
         ];
         self.check_not_found(index, ask, words, asked)?;
+        self.check_no_queue(index, ask, words, asked)?;
         // Someone may have removed what was to be run, but not what never was there.
         if words == NOT_FOUND && matches!(ask, Ask::Put(put) if self.ledger.jobs[put.entry].refused) {
             return Err(format!("{who:?} asked {ask:?}, which was not put, and was told: {words}"));
@@ -417,7 +426,9 @@ impl Schedule {
         let own_rule = matches!(ask, Ask::Fail(held) if words.contains(NO_RETRIES) && may_fail(held));
         match want {
             Some((_, false)) => Err(format!("{who:?} asked {ask:?}, and was told without a reason: {words}")),
-            None if sure && !own_rule => Err(format!("{who:?} has a job, asked {ask:?}, and was told: {words}")),
+            None if sure && !own_rule => {
+                Err(format!("{who:?} asked {ask:?}, which can be done, and was told: {words}"))
+            }
             Some((_, true)) | None => {
                 self.count("checked: a taken id was refused", u64::from(words.contains(DUPLICATE)));
                 self.count("checked: what was refused could be", 1);
@@ -435,6 +446,8 @@ impl Schedule {
                 let person = &self.people[index];
                 self.ledger.client_gone(person.client, now_ms);
                 person.takes().for_each(|queues| self.ledger.take_lost(queues, person.speaker, now_ms));
+                let these: Vec<Entry> = person.takes_this().collect();
+                these.into_iter().for_each(|entry| self.ledger.take_this_lost(entry, person.speaker, now_ms));
             }
         }
     }

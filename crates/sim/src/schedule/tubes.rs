@@ -72,23 +72,26 @@ impl Schedule {
     pub(super) fn look_at_tubes(&mut self, index: usize) -> Ask {
         let (used, watched) = self.people[index].attends();
         let queue = if self.coin() { used } else { QUEUES[self.below(QUEUES.len())] };
+        // Where something is put, now and then.
+        let busy = QUEUES[self.below(self.queues)];
         let aside = self.people[index].buried.last().map_or(queue, |held| held.queue);
         match self.below(13) {
-            11 => Ask::Origins,
+            11 => Ask::Origins { after: self.coin().then(|| self.below(4)) },
             0 if self.faults.clients => Ask::Leave { politely: false },
             1 => Ask::Greet,
             2 => Ask::Queues,
             3 => Ask::Attended { watched: self.coin() },
             4 if let [only] = watched[..] => Ask::Ignore(only),
-            5 => Ask::PeekNext { queue, state: Standing::Ready },
-            6 => Ask::PeekNext { queue, state: Standing::Delayed },
+            5 => Ask::PeekNext { queue: busy, state: Standing::Ready },
+            6 => Ask::PeekNext { queue: busy, state: Standing::Delayed },
             7 | 8 => Ask::PeekNext { queue: aside, state: Standing::Buried },
             9..11 => match self.some_job(index) {
                 Some(held) if self.coin() => Ask::Peek(held),
                 Some(held) => Ask::State(held),
                 None => Ask::Count(queue),
             },
-            _ => Ask::Count(queue),
+            _ if self.coin() => Ask::Count(busy),
+            _ => Ask::Figures(if self.coin() { busy } else { queue }),
         }
     }
 
@@ -106,7 +109,7 @@ impl Schedule {
     }
 
     /// A job whose number is known: one that the client has or has put aside, or any other.
-    fn some_job(&mut self, index: usize) -> Option<Held> {
+    pub(super) fn some_job(&mut self, index: usize) -> Option<Held> {
         let person = &self.people[index];
         let mine: Vec<Held> = person.holds.iter().chain(&person.buried).cloned().collect();
         if !mine.is_empty() && self.coin() {
@@ -126,26 +129,42 @@ impl Schedule {
             Ask::Kick { queue, .. } => self.ledger.kick_asked(queue),
             Ask::KickJob(held) => self.ledger.kick_job_asked(held.entry),
             Ask::Extend(held) => self.ledger.extend_asked(held.entry),
+            Ask::TakeThis(held) => self.ledger.take_this_asked(held.entry),
+            Ask::Pause { queue, .. } => self.ledger.pause_asked(queue),
             _ => {}
         }
     }
 
     /// What a client asked was done by now, or never will be.
-    pub(super) fn settle_tubes(&mut self, ask: &Ask, asked: When, now: When) {
+    pub(super) fn settle_tubes(&mut self, ask: &Ask, now: When) {
         match ask {
             Ask::PutBack { held, .. } | Ask::Bury { held, .. } => self.ledger.aside_lost(held.entry, now),
-            Ask::Kick { queue, .. } => self.ledger.kick_settled(queue, now),
-            Ask::KickJob(held) => self.ledger.kick_job_settled(held.entry, false, asked, now),
+            Ask::Kick { queue, .. } => self.ledger.kick_lost(queue, now),
+            Ask::KickJob(held) => self.ledger.kick_job_lost(held.entry, now),
             Ask::Extend(held) => self.ledger.extend_refused(held.entry),
+            Ask::TakeThis(held) => self.ledger.take_this_settled(held.entry, now),
+            Ask::Pause { queue, pause_s } => self.ledger.pause_lost(queue, *pause_s, now),
             _ => {}
         }
     }
 
-    pub(super) fn note_refused_of_tubes(&mut self, ask: &Ask, asked: When, when: When) {
+    pub(super) fn note_refused_of_tubes(
+        &mut self,
+        ask: &Ask,
+        words: &str,
+        asked: When,
+        when: When,
+    ) -> Result<(), Wrong> {
         match ask {
             Ask::PutBack { held, .. } | Ask::Bury { held, .. } => self.ledger.aside_refused(held.entry),
-            _ => self.settle_tubes(ask, asked, when),
+            Ask::Kick { queue, .. } => self.ledger.kick_refused(queue),
+            Ask::KickJob(held) => self.ledger.kick_job_refused(held.entry, words == NOT_FOUND, asked, when)?,
+            Ask::Extend(held) => self.ledger.extend_refused(held.entry),
+            Ask::TakeThis(held) => self.ledger.take_this_refused(held.entry),
+            Ask::Pause { queue, .. } => self.ledger.pause_refused(queue, asked, when),
+            _ => {}
         }
+        Ok(())
     }
 
     /// What was asked was done. Whether nobody else can have meddled is known.
@@ -169,9 +188,10 @@ impl Schedule {
                 let aside = Aside { entry: held.entry, client, urgency: *urgency, delay_s: None, asked: *asked, alone };
                 self.ledger.aside_done(&aside, when);
             }
-            Ask::KickJob(held) => self.ledger.kick_job_settled(held.entry, true, *asked, when),
+            Ask::KickJob(held) => self.ledger.kick_job_done(held.entry, *asked, when),
             Ask::Extend(held) => self.ledger.extended(held.entry, client, speaker, *asked, when),
-            Ask::Use(_) | Ask::Watch(_) | Ask::Ignore(_) => self.people[index].attended(ask)?,
+            Ask::Pause { queue, pause_s } => self.ledger.paused(queue, *pause_s, *asked, when),
+            Ask::Use(_) | Ask::Watch(_) | Ask::Ignore(_) => self.people[index].attended(ask, when)?,
             Ask::ClaimOrigins => self.people[index].claims = true,
             Ask::CloseOrigin(_) => self.note_done_with_origin(index, ask, when)?,
             _ => {}
@@ -236,70 +256,19 @@ impl Schedule {
     ) -> Result<(), Wrong> {
         match (ask, heard) {
             (Ask::State(held), Heard::Facts(facts)) => self.check_state(index, held, facts, asked, when),
-            (Ask::Peek(held), Heard::List(bodies)) => {
-                let entry = self.ledger.entry_of(&bodies[0])?;
-                if entry != held.entry {
-                    return Err(format!("job {} was looked at, and job {entry} was shown", held.entry));
-                }
-                Ok(())
+            (Ask::Peek(held), Heard::List(bodies)) => self.check_peeked(held, &bodies[0], asked, when),
+            (Ask::PeekNext { queue, state }, Heard::Shown { id, body }) => {
+                self.check_next(index, queue, *state, (id, body), asked, when)
             }
-            (Ask::PeekNext { queue, state: Standing::Buried }, Heard::List(bodies)) => {
-                let entry = self.ledger.entry_of(&bodies[0])?;
-                let job = &self.ledger.jobs[entry];
-                if !job.put.may_be_in(queue) || !job.may_have_been_buried() {
-                    return Err(format!("job {entry} is said to be put aside in '{queue}': {job:?}"));
-                }
-                Ok(())
-            }
-            (Ask::PeekNext { queue, state }, Heard::List(bodies)) => {
-                self.check_list(queue, *state == Standing::Delayed, bodies, asked, when)
-            }
+            (Ask::Figures(queue), Heard::Facts(facts)) => self.check_tube_figures(index, queue, facts, asked, when),
             (Ask::Attended { watched }, Heard::Facts(names)) => self.check_attended(index, *watched, names),
-            (Ask::Origins, Heard::Facts(names)) => self.check_origins(names, asked),
+            (Ask::Origins { after }, Heard::Facts(names)) => self.check_origins(*after, names, asked),
             (Ask::Queues, Heard::Facts(names)) => self.check_names(index, names, asked, when),
             (Ask::Kick { queue, count }, Heard::Kicked(kicked)) => {
-                self.ledger.kick_settled(queue, when);
-                if kicked > count {
-                    return Err(format!("{count} jobs of '{queue}' were to be let back in, and {kicked} were"));
-                }
-                self.count("checked: jobs were let back in", u64::from(*kicked > 0));
-                Ok(())
+                self.check_kicked(queue, (*count, *kicked), asked, when)
             }
             _ => Ok(()),
         }
-    }
-
-    /// What is said of a job is what is known of it.
-    fn check_state(
-        &mut self,
-        index: usize,
-        held: &Held,
-        facts: &[String],
-        asked: When,
-        when: When,
-    ) -> Result<(), Wrong> {
-        let job = &self.ledger.jobs[held.entry];
-        let mut known = vec![format!("id: {}", held.id)];
-        if job.put.dead_queue.is_none() {
-            known.push(format!("tube: \"{}\"", job.put.queue));
-        }
-        if let Some(own_time_s) = job.put.own_time_s.filter(|_| job.protocol == BEANSTALKD) {
-            known.push(format!("ttr: {own_time_s}"));
-        }
-        if let Some(urgency) = job.urgency_since(asked.turn) {
-            known.push(format!("pri: {}", urgency.min(0).unsigned_abs()));
-        }
-        let is_buried = self.ledger.is_buried(held.entry, asked.turn, when.at_ms);
-        let is_held = self.ledger.surely_has(held.entry, self.people[index].client, when.at_ms);
-        if is_buried || is_held {
-            known.push(format!("state: {}", if is_buried { "buried" } else { "reserved" }));
-        }
-        if let Some(fact) = known.iter().find(|fact| !facts.contains(fact)) {
-            return Err(format!("job {} is not said to be '{fact}': {facts:?}, and {job:?}", held.entry));
-        }
-        self.count("checked: a job is as is said", 1);
-        self.count("checked: a job that was put aside is so", u64::from(is_buried));
-        Ok(())
     }
 
     /// What one uses or watches is what it said.
@@ -365,8 +334,18 @@ impl Schedule {
                 Some(held.entry).filter(|entry| self.ledger.must_be_there(*entry, at_ms))
             }
             Ask::PeekNext { queue, state: Standing::Buried } => self.ledger.all_buried(queue, asked.turn, at_ms).next(),
+            Ask::PeekNext { queue, state: Standing::Delayed } => {
+                self.ledger.all_delayed(queue, asked.turn, at_ms).next()
+            }
             Ask::PeekNext { queue, state: Standing::Ready } if !self.others_ask_for(index, queue) => {
                 self.ledger.all_ready(queue, asked.turn, at_ms, Kept::Never).next()
+            }
+            Ask::Figures(queue) | Ask::Count(queue) => {
+                let attends = who.uses == *queue || who.watches.contains(queue);
+                if attends && *queue != DEFAULT_TUBE && !who.is_attending() {
+                    return Err(format!("{who:?} attends '{queue}', and was told that there is no such tube"));
+                }
+                self.ledger.all_buried(queue, asked.turn, at_ms).next()
             }
             _ => None,
         };
@@ -405,17 +384,19 @@ impl Person {
     }
 
     /// Whether it has not heard yet what it uses or watches.
-    fn is_attending(&self) -> bool {
+    pub(super) fn is_attending(&self) -> bool {
         let attends = |pending: &Pending| matches!(pending.ask, Ask::Use(_) | Ask::Watch(_) | Ask::Ignore(_));
         self.pending.iter().any(attends)
     }
 
     /// It was told that this was done.
-    fn attended(&mut self, ask: &Ask) -> Result<(), Wrong> {
+    fn attended(&mut self, ask: &Ask, when: When) -> Result<(), Wrong> {
         if matches!(ask, Ask::Ignore(queue) if self.watches == [*queue]) {
             return Err(format!("{self:?} ignores all that it watched: {ask:?}"));
         }
         attend(ask, &mut self.uses, &mut self.watches);
+        self.attended_turn = self.attended_turn.max(Some(when.turn));
+        self.has_used |= matches!(ask, Ask::Use(_));
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jobyard_protocols::Dialect;
 
 use super::{QUEUES, Schedule};
-use crate::clients::{Ask, DEFAULT_TUBE, Heard, date};
+use crate::clients::{Ask, DEFAULT_TUBE, Heard, TALKS, date};
 use crate::world::Wrong;
 
 /// What was done with jobs.
@@ -47,7 +47,7 @@ impl Schedule {
     }
 
     /// The server knows who is there and since when it runs.
-    pub fn check_server(&mut self, index: usize) -> Result<(), Wrong> {
+    pub fn check_server(&mut self, index: usize, of_redis: usize) -> Result<(), Wrong> {
         let Heard::Facts(said) = self.ask_now(index, Ask::Server)? else {
             return Err("the server does not say how it is".to_owned());
         };
@@ -55,6 +55,12 @@ impl Schedule {
         let started = format!("started {}", date(self.world.started().0));
         if said.len() != 3 || !said.contains(&clients) || !said.contains(&started) {
             return Err(format!("the server says {said:?}, and not '{clients}' and '{started}'"));
+        }
+        let kind = TALKS.iter().position(|talk| talk.words == ["INFO"]).expect("it is said");
+        let heard = self.ask_now(of_redis, Ask::SmallTalk(kind))?;
+        let clients = format!("connected_clients:{}\r\n", self.world.open().len());
+        if !matches!(&heard, Heard::Facts(said) if said.concat().contains(&clients)) {
+            return Err(format!("the server says {heard:?}, and not '{clients}'"));
         }
         self.count("audit: the server says how it is", 1);
         Ok(())

@@ -170,7 +170,7 @@ impl SimWorld {
         let written = output[..count].to_vec();
         let pipe = self.pipe(client);
         if pipe.left {
-            self.events.push(Event::Gone(client));
+            self.events.push(Event::Lost(client));
             return;
         }
         assert!(!pipe.finished, "{client:?} is written to after its end");

@@ -101,13 +101,14 @@ fn check_what_is_left(work: &Workload) -> Result<(), String> {
 }
 
 /// Whether a server has to end when this failed.
-fn must_end(struck: &str, (fault, next): (Fault, Option<Fault>)) -> bool {
+fn must_end(struck: &str, fault: Fault) -> bool {
     match fault {
         Fault::Broken => ["create", "write", "sync", "remove", "sync of the directory"].contains(&struck),
         // There may be room to be made; but after a sync that failed nobody knows what is on disk.
         Fault::Full => ["sync", "sync of the directory"].contains(&struck),
         Fault::Short(0) => struck == "write",
-        Fault::Short(_) => next.is_some() && struck == "write",
+        // The rest is written next.
+        Fault::Short(_) => false,
     }
 }
 
@@ -148,13 +149,16 @@ fn fail_every_operation(way: Way) -> BTreeMap<String, usize> {
             strike(&disk, number, (fault, next));
             let work = way.work_on(disk);
             let at = format!("{way:?}, operation {number} of {tried}, {fault:?}");
-            let struck = work.world.disk.struck().first().copied().unwrap_or("nothing");
+            let struck = work.world.disk.struck();
+            let faults = [Some(fault), next].into_iter().flatten();
+            let must_end = faults.zip(&struck).any(|(fault, struck)| must_end(struck, fault));
+            let struck = struck.join(", ");
             let ended = work.world.why_ended().is_some();
             assert_eq!(ended, !work.world.is_running(), "{at}: a server ends with a reason");
             *outcomes
                 .entry(format!("{fault:?} {next:?} {struck}: {}", if ended { "ended" } else { "went on" }))
                 .or_default() += 1;
-            assert!(ended || !must_end(struck, (fault, next)), "{at}: {struck} failed, and the server went on");
+            assert!(ended || !must_end, "{at}: {struck} failed, and the server went on");
             assert!(
                 !ended || fault != Fault::Short(7),
                 "{at}: a short write is no reason to end: {:?}",

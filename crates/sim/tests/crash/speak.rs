@@ -35,6 +35,11 @@ impl Speaks {
         }
     }
 
+    /// Whether what was to be done to many jobs was done to none.
+    pub fn is_none_of_many(self, answer: &[u8]) -> bool {
+        self == Speaks::Beanstalkd && answer.ends_with(b"KICKED 0\r\n")
+    }
+
     /// The id of the job that this answer brings, as its protocol writes it.
     pub fn taken_id(self, answer: &[u8]) -> Option<String> {
         match self {

@@ -18,11 +18,12 @@ const LIVING_MAX: usize = 90;
 const CLIENTS: usize = 12;
 
 /// What must have been answered at least once.
-const LABELS: [&str; 35] = [
+const LABELS: [&str; 36] = [
     "beanstalkd bury",
     "beanstalkd delete",
     "beanstalkd kick",
     "beanstalkd kick-job",
+    "beanstalkd kick: none",
     "beanstalkd put",
     "beanstalkd release",
     "beanstalkd reserve-with-timeout",
@@ -413,7 +414,11 @@ impl Workload {
         let when = self.world.when();
         let speaks = self.clients[index].speaks;
         let yes = speaks.is_yes(answer);
-        let outcome = if yes { pending.label.to_owned() } else { format!("{}: no", pending.label) };
+        let outcome = match yes {
+            true if speaks.is_none_of_many(answer) => format!("{}: none", pending.label),
+            true => pending.label.to_owned(),
+            false => format!("{}: no", pending.label),
+        };
         *self.tally.entry(outcome).or_default() += 1;
         if let Some(queue) = pending.takes {
             if let (Some(entry), Some(id)) = (entry_of(answer), speaks.taken_id(answer)) {

@@ -24,7 +24,9 @@ fn the_engine_does_what_the_model_does() {
     let tally = RefCell::new(tally::Tally::default());
     // The panics of runs that fail are part of their story; printed one by one they would bury it.
     let loud = panic::take_hook();
-    panic::set_hook(Box::new(|_| {}));
+    panic::set_hook(Box::new(|info| {
+        LAST_PANIC.set(info.location().map(ToString::to_string).unwrap_or_default());
+    }));
     let outcome = TestRunner::new(config)
         .run(&steps::steps(), |steps| world::play(&steps, &mut tally.borrow_mut()).map_err(TestCaseError::fail));
     let outcome = outcome.map_err(|error| match error {
@@ -43,6 +45,16 @@ fn the_engine_does_what_the_model_does() {
         let missing = transitions.missing();
         assert!(missing.is_empty(), "no job ever changed so: {missing:#?}\n{}", transitions.lines());
     }
+}
+
+thread_local! {
+    /// Where something last panicked.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Where something last panicked.
+fn last_panic() -> String {
+    LAST_PANIC.with_borrow(String::clone)
 }
 
 /// The same runs each time, unless asked for others.

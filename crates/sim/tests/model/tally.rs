@@ -228,6 +228,7 @@ const EXPECTED: &[&str] = &[
     "undo_lease: leased",
     "undo_lease: ignored",
     "tick: changes",
+    "tick: some of it",
     "tick: nothing",
     "restart: held marks",
     "restart: leases",
