@@ -2,6 +2,7 @@
 //! the name.
 
 mod binlog;
+mod fuzz;
 mod import;
 mod link;
 mod options;
@@ -17,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use jobyard_protocols::beanstalkd::VERSION;
 
 use crate::address::{Address, Place};
@@ -31,6 +32,8 @@ use crate::logging::{self, LogLevel};
 use crate::serve::{self, say};
 use crate::units::Bytes;
 use crate::{cli, machine};
+pub use binlog::names as binlog_names;
+pub use fuzz::check_binlog;
 use options::{Asked, Options, USAGE};
 pub use plan::is_unfinished;
 
@@ -117,6 +120,9 @@ impl Exit {
 fn run(options: Options) -> Result<(), Exit> {
     let user = options.user.clone();
     let place = place(&options).map_err(Exit::cannot_listen)?;
+    if let Some(directory) = &options.directory {
+        check_directory(directory).map_err(Exit::cannot_lock)?;
+    }
     let mut config = settings(options, place).map_err(Exit::other)?;
     logging::start(config.log_format, config.log_level);
     serve::fit_into_segments(&mut config);
@@ -130,6 +136,13 @@ fn run(options: Options) -> Result<(), Exit> {
         import_from(directory, &config)?;
     }
     serve::run(&config, bound, false).map_err(Failure::into_error).map_err(Exit::other)
+}
+
+/// It is there, as beanstalkd wants it to be.
+fn check_directory(directory: &Path) -> Result<()> {
+    ensure!(directory.exists(), "the directory {} does not exist", directory.display());
+    ensure!(directory.is_dir(), "{} is no directory: -b names one", directory.display());
+    Ok(())
 }
 
 /// Where to listen.
@@ -200,9 +213,6 @@ fn warn_of_strangers(bound: &[Bound]) {
 
 /// Takes over what beanstalkd left in its directory.
 fn import_from(directory: &Path, config: &Config) -> Result<(), Exit> {
-    if !directory.is_dir() {
-        return Err(Exit::cannot_lock(anyhow!("the directory {} does not exist", directory.display())));
-    }
     let disk = OsDisk::open(directory).map_err(Exit::cannot_lock)?;
     let imported = OsDirectory::open(directory).and_then(|mut source| {
         let job_bytes_max = config.limits.body_bytes_max;

@@ -11,6 +11,7 @@ mod progress;
 mod tubes;
 
 use std::fmt::Write as _;
+use std::io::{Write as _, stderr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -92,7 +93,8 @@ fn run(arguments: &Arguments, source: Source) -> anyhow::Result<()> {
         say(&would_move(&counts, open));
         return Ok(());
     }
-    let mut mover = Mover::new(there, here, source, arguments.rate, stop_when_told()?)?;
+    let witness = Peer::connect(&arguments.to).context("the Jobyard that is to get them (--to)")?;
+    let mut mover = Mover::new(there, here, witness, source, arguments.rate, stop_when_told()?)?;
     let outcome = mover.move_all(&arguments.tube);
     let moved = mover.end();
     // What was done is told also if it came to a bad end.
@@ -116,18 +118,24 @@ fn stop_when_told() -> anyhow::Result<Arc<AtomicBool>> {
 
 /// Why not all was moved.
 fn rest(moved: &Moved) -> Option<String> {
-    let Moved { interrupted, still_open, too_large, left, .. } = *moved;
+    let Moved { interrupted, still_open, too_large, behind_too_large, left, .. } = *moved;
     let mut why = Vec::new();
     if interrupted {
         why.push("it was told to stop; run it again, and it goes on".to_owned());
     }
     if too_large > 0 {
-        why.push(format!("{} too large for Jobyard (its limit is body_bytes_max)", are(too_large)));
+        let behind = if behind_too_large { ", and those behind in a tube are not shown" } else { "" };
+        why.push(format!(
+            "{} too large for Jobyard{behind}: raise its body_bytes_max, or take such jobs out there, and run it again",
+            are(too_large)
+        ));
     }
     if still_open > 0 {
         why.push(format!("{} here, and reserved there by a worker: run it again when that has ended", are(still_open)));
     }
-    if left > 0 && !interrupted {
+    if left > 0 && behind_too_large {
+        why.push(format!("{} left there", are(left)));
+    } else if left > 0 && !interrupted {
         why.push(format!("{} left there; run it again", are(left)));
     }
     (!why.is_empty()).then(|| why.join("; "))
@@ -136,6 +144,10 @@ fn rest(moved: &Moved) -> Option<String> {
 fn are(count: u64) -> String {
     format!("{} {}", jobs(count), if count == 1 { "is" } else { "are" })
 }
+
+/// What a Jobyard does not tell in beanstalkd's protocol.
+const NOT_TOLD: &str = "of jobs that clients of other protocols put, only body, priority and time to run are moved, and none whose \
+                        queue no tube can be called; 'jobyard log backup' copies all";
 
 /// Both can do what they are to do, and are not the same.
 fn check_both(there: &mut Peer, here: &mut Peer) -> anyhow::Result<()> {
@@ -147,6 +159,9 @@ fn check_both(there: &mut Peer, here: &mut Peer) -> anyhow::Result<()> {
     let (one, other) = (there.page("stats")?, here.page("stats")?);
     if one.contains_key("id") && one.get("id") == other.get("id") {
         bail!("the server that has the jobs and the one that is to get them are the same");
+    }
+    if there.knows("list-origins")? {
+        let _ = writeln!(stderr(), "note: {} is a Jobyard: {NOT_TOLD}", there.name());
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The `jobyard` binary: carries out the broker's actions on real sockets and a real disk, by real time; and its tools.
 //!
 //! Absent here: parsing, and every decision about jobs and clients. `bench` is a client, and stands apart. This is a library
-//! so that its settings can be fuzzed; nothing else is to be used by others.
+//! so that its settings, and the import of binlogs, can be fuzzed; nothing else is to be used by others.
 
 mod address;
 mod beanstalkd;
@@ -29,6 +29,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+pub use beanstalkd::check_binlog;
 use cli::{Cli, Command};
 pub use config::check_settings;
 use failure::Failure;

@@ -171,7 +171,10 @@ impl Net {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 Some(Event::Received { client, bytes: Vec::new(), more: false })
             }
-            Err(error) => Some(self.lost(client, &error)),
+            Err(error) => {
+                tracing::debug!(client = client.0, %error, "connection lost");
+                Some(Event::Gone(client))
+            }
         }
     }
 
@@ -188,13 +191,13 @@ impl Net {
                 connection.write_blocked = true;
                 Some(Event::Wrote { client, count: 0 })
             }
-            Err(error) => Some(self.lost(client, &error)),
+            Err(error) => {
+                tracing::debug!(client = client.0, %error, "connection lost");
+                // Nothing more will be told of it, so it is read to its end, however little a read brings.
+                connection.read_closed = true;
+                Some(Event::Lost(client))
+            }
         }
-    }
-
-    fn lost(&mut self, client: ClientId, error: &io::Error) -> Event {
-        tracing::debug!(client = client.0, %error, "connection lost");
-        Event::Gone(client)
     }
 
     /// Writes nothing more to this client.

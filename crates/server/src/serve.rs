@@ -71,6 +71,14 @@ pub fn run(config: &Config, bound: Vec<Bound>, salvages: bool) -> Result<(), Fai
                 )
                 .into());
             }
+            if let Some(name) = beanstalkd::binlog_names(&disk)?.first() {
+                return Err(anyhow!(
+                    "{} holds a binlog of beanstalkd, {name}, that was not imported: start it under the name beanstalkd, with -b, \
+                     and it is; or move those files away",
+                    directory.display()
+                )
+                .into());
+            }
             let options = log_options(config);
             let mut found = found_in(&mut disk, directory);
             if salvages {

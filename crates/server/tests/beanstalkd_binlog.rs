@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::beanstalkd::{Original, account, ask, asked_for_text, link_in, ours, put, reserve_job, serve};
-use support::{Directory, Server, jobyard, run, text};
+use support::{Directory, Server, jobyard, run, run_with, text};
 
 const TUBES: [&str; 3] = ["default", "other", "bulk"];
 
@@ -144,7 +144,11 @@ fn a_binlog_that_is_damaged_refuses_the_start_and_stays_as_it_is() {
         assert!(!data.join("manifest").exists());
     }
     damage(0, whole[0]);
+    let refused = run_with(&["serve", "--listen", "any://127.0.0.1:0", "--data", text(&data)]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("that was not imported: start it under the name beanstalkd"), "{}", refused.stderr);
     serve(&link, &data).stop();
+    Server::spawn(jobyard().args(["serve", "--listen", "any://127.0.0.1:0", "--data", text(&data)])).stop();
 }
 
 /// The binary under strace, which kills it at the `nth` of these calls.

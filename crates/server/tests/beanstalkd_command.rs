@@ -92,6 +92,7 @@ fn what_it_cannot_do_ends_it_with_beanstalkds_exit_code() {
         (&["-l", "unix:/nonexistent/directory/socket"], 111, "its directory does not exist"),
         (&["-l", "127.0.0.1", "-p", "0", "-u", "no-such-user"], 33, "there is no user 'no-such-user'"),
         (&["-l", "127.0.0.1", "-p", "0", "-b", "/nonexistent/data"], 10, "/nonexistent/data does not exist"),
+        (&["-l", "127.0.0.1", "-p", "0", "-b", "/etc/passwd"], 10, "/etc/passwd is no directory: -b names one"),
     ] {
         let (ours, theirs) = (run(&mut ours(&link, arguments)), run(&mut original(arguments)));
         assert_eq!((ours.code, theirs.code), (Some(code), Some(code)), "{arguments:?}: {}", ours.stderr);

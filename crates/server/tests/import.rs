@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
 
 use support::beanstalkd::{Original, ask, asked_for_text, put, reserve_job};
 use support::{Directory, Ended, Peer, Server, file, run_with, text};
@@ -237,8 +238,16 @@ fn what_cannot_be_is_said_and_nothing_is_lost() {
         put(&mut there, "1 0 60", &format!("small {nth}"));
     }
     let moved = "moved       5 jobs: 5 ready, 0 delayed, 0 buried\ntoo large   2 jobs left there\n";
-    check(&both.import(&[]), 1, moved, "2 jobs are too large for Jobyard (its limit is body_bytes_max)");
+    check(
+        &both.import(&[]),
+        1,
+        moved,
+        "2 jobs are too large for Jobyard, and those behind in a tube are not shown: raise",
+    );
     assert_eq!(jobs(&mut there).len(), 2);
+    bury(&mut there, "0 0 60", "behind");
+    let ended = both.import(&[]);
+    assert!(ended.stderr.ends_with("and run it again; 1 job is left there\n"), "{}", ended.stderr);
     assert_eq!(jobs(&mut both.here.connect()).len(), 5);
     let (from, to) = (both.there.url(), both.to());
     let import = |from: &str, to: &str| run_with(&["import", from, "--to", to]);
@@ -278,6 +287,7 @@ fn fake(
                 "peek-ready" | "peek-delayed" | "peek-buried" => "NOT_FOUND\r\n".to_owned(),
                 "peek" => job("FOUND"),
                 "delete" => "DELETED\r\n".to_owned(),
+                "list-origins" => "UNKNOWN_COMMAND\r\n".to_owned(),
                 other => panic!("{other}"),
             });
             stream.write_all(answer.as_bytes()).unwrap();
@@ -344,19 +354,82 @@ fn a_server_that_shows_one_job_for_ever_is_left() {
 #[test]
 fn one_import_of_a_server_runs_at_a_time() {
     let both = Both::start();
-    put(&mut both.there.connect(), "0 0 60", "a");
-    let mut other = both.here.connect();
+    let mut there = both.there.connect();
+    let (_, page) = asked_for_text(&mut there, "stats");
+    let id = page.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().to_owned();
     let place = both.there.url().replace("beanstalkd://", "");
-    assert_eq!(ask(&mut other, &format!("claim-origins {place}/")), "CLAIMED");
-    let (from, to) = (both.there.url(), both.to());
-    let import = std::thread::spawn(move || run_with(&["import", &from, "--to", &to]));
-    // The other one, the import, and who asks.
-    let has_come = || asked_for_text(&mut both.here.connect(), "stats").1.contains("current-connections: 3\n");
-    support::until("it has come", has_come);
-    assert_eq!(jobs(&mut both.here.connect()).len(), 0);
-    drop(other);
-    check(&import.join().unwrap(), 0, "moved       1 job: 1 ready, 0 delayed, 0 buried\n", "");
+    // By its name, and by whatever name.
+    for beginning in [format!("{place}/"), format!("id/{id}/")] {
+        put(&mut there, "0 0 60", "a");
+        let before = jobs(&mut both.here.connect()).len();
+        let mut other = both.here.connect();
+        assert_eq!(ask(&mut other, &format!("claim-origins {beginning}")), "CLAIMED");
+        let (from, to) = (both.there.url(), both.to());
+        let import = std::thread::spawn(move || run_with(&["import", &from, "--to", &to]));
+        // The other one, the import's two, and who asks.
+        let has_come = || asked_for_text(&mut both.here.connect(), "stats").1.contains("current-connections: 4\n");
+        support::until("it has come", has_come);
+        assert_eq!(jobs(&mut both.here.connect()).len(), before);
+        drop(other);
+        check(&import.join().unwrap(), 0, "moved       1 job: 1 ready, 0 delayed, 0 buried\n", "");
+    }
     both.there.kill();
+}
+
+#[test]
+fn no_more_jobs_are_moved_in_a_second_than_was_said() {
+    let both = Both::start();
+    let mut there = both.there.connect();
+    put(&mut there, "0 0 60", "ready");
+    put(&mut there, "0 1000 60", "delayed");
+    bury(&mut there, "0 0 60", "buried");
+    let begun = Instant::now();
+    check(&both.import(&["--rate", "5"]), 0, "moved       3 jobs: 1 ready, 1 delayed, 1 buried\n", "");
+    assert!(begun.elapsed() >= Duration::from_millis(400), "a fifth of a second lies between two");
+    both.there.kill();
+}
+
+#[test]
+fn on_a_terminal_a_line_shows_how_far_it_is_and_goes() {
+    let both = Both::start();
+    let mut there = both.there.connect();
+    for nth in 0..3 {
+        put(&mut there, "0 0 60", &format!("job {nth}"));
+    }
+    // It runs a command on a terminal of its own.
+    let import = format!(
+        "{} import {} --to {} --rate 5",
+        support::jobyard().get_program().display(),
+        both.there.url(),
+        both.to()
+    );
+    let ended = support::run(std::process::Command::new("script").args([
+        "--quiet",
+        "--return",
+        "--command",
+        &import,
+        "/dev/null",
+    ]));
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    for line in ["[######..............]  33 %  1 of 3, ", "\r\x1b[K[####################] 100 %  3 of 3, "] {
+        assert!(ended.stdout.contains(line), "{line:?} is not in {:?}", ended.stdout);
+    }
+    assert!(ended.stdout.contains("/s\r\x1b[Kmoved       3 jobs: 3 ready, 0 delayed, 0 buried"), "{:?}", ended.stdout);
+    both.there.kill();
+}
+
+#[test]
+fn of_a_jobyard_it_is_said_what_is_not_moved() {
+    let servers = ["any://127.0.0.1:0"; 2].map(|address| Server::start(&["--listen", address]));
+    put(&mut servers[0].connect(), "0 0 60", "a");
+    let [from, to] = servers.each_ref().map(|server| format!("any://{}", server.place(0)));
+    let ended = run_with(&["import", &from, "--to", &to]);
+    check(
+        &ended,
+        0,
+        "moved       1 job: 1 ready, 0 delayed, 0 buried\n",
+        "is a Jobyard: of jobs that clients of other",
+    );
 }
 
 #[test]

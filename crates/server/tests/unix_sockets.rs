@@ -38,6 +38,37 @@ fn a_socket_is_for_its_owner_and_group_and_goes_with_the_server() {
     assert!(!path.exists());
 }
 
+/// So many requests are many turns' worth.
+const LAST_WORDS: usize = 4_000;
+
+#[test]
+fn what_a_client_had_sent_is_carried_out_though_it_closed_before_its_answers_came() {
+    let directory = Directory::new();
+    let path = directory.join("jobs.sock");
+    let config = directory.join("jobyard.toml");
+    std::fs::write(&config, "[limits]\nturn_bytes_max = 1024\n").unwrap();
+    let address = format!("beanstalkd+unix://{}", text(&path));
+    let mut server = Server::start(&["--config", text(&config), "--listen", &address]);
+    let mut witness = UnixStream::connect(&path).unwrap();
+    witness.set_read_timeout(Some(PATIENCE)).unwrap();
+    server.signal(Signal::STOP);
+    let mut client = UnixStream::connect(&path).unwrap();
+    let puts = "put 0 0 60 5\r\nhello\r\n".repeat(LAST_WORDS);
+    client.write_all(format!("{puts}use last\r\nput 0 0 60 1\r\nx\r\n").as_bytes()).unwrap();
+    drop(client);
+    server.signal(Signal::CONT);
+    witness.write_all(b"watch last\r\nignore default\r\nreserve\r\nstats-tube default\r\n").unwrap();
+    let mut heard = String::new();
+    while !heard.contains("current-jobs-delayed") {
+        let mut bytes = [0; 4096];
+        let count = witness.read(&mut bytes).unwrap();
+        heard.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+    }
+    assert!(heard.contains(&format!("RESERVED {} 1\r\nx\r\n", LAST_WORDS + 1)), "{heard}");
+    assert!(heard.contains(&format!("current-jobs-ready: {LAST_WORDS}\n")), "{heard}");
+    server.stop();
+}
+
 #[test]
 fn a_socket_that_nobody_listens_on_is_replaced() {
     let directory = Directory::new();

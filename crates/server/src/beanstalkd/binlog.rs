@@ -26,6 +26,9 @@ pub struct Binlog {
     pub notices: Vec<String>,
     /// What the last record seems to have deleted.
     doubtful: Option<Doubtful>,
+    /// Jobs to which something has happened, and of which no file says what they are or that they are gone: the first place
+    /// where each is spoken of, for people.
+    unknown: BTreeMap<u64, String>,
 }
 
 /// A job of which nobody can tell whether it was deleted, or something else befell it: the power may have gone before the
@@ -137,6 +140,7 @@ pub fn read<D: ReadDisk>(disk: &mut D) -> Result<Binlog> {
         binlog.files.push(Facts::of(name, &bytes));
     }
     binlog.settle();
+    binlog.tell_unknown();
     Ok(binlog)
 }
 
@@ -202,6 +206,13 @@ impl Binlog {
                         let doubtful = |job| Doubtful { id, job, name: name.to_owned(), offset };
                         self.doubtful = self.jobs.get(&id).cloned().map(doubtful);
                     }
+                    match record.change {
+                        Change::Stands { .. } if !self.jobs.contains_key(&id) => {
+                            self.unknown.entry(id).or_insert_with(|| format!("in {name}, at byte {offset},"));
+                        }
+                        Change::Stands { .. } => {}
+                        Change::Put(_) | Change::Deleted => drop(self.unknown.remove(&id)),
+                    }
                     if let Err(why) = self.apply(record) {
                         bail!("{name} is damaged at byte {offset}: job {id} {why}");
                     }
@@ -222,6 +233,18 @@ impl Binlog {
              may have been deleted"
         ));
         self.jobs.insert(id, job);
+    }
+
+    /// All was read: what was spoken of must be known, unless beanstalkd had let go of it and the power went before it could
+    /// say so.
+    fn tell_unknown(&mut self) {
+        let Some((id, place)) = self.unknown.first_key_value() else { return };
+        let (more, first) = (self.unknown.len() - 1, self.files.first().map_or("", |file| &file.name));
+        let others = if more == 0 { String::new() } else { format!(", and {more} more") };
+        self.notices.push(format!(
+            "JOBS MAY BE MISSING: {place} job {id} is spoken of{others}, and no file says what it is; if a file before {first} was \
+             lost, so are its jobs"
+        ));
     }
 
     fn apply(&mut self, record: Record) -> Result<(), &'static str> {

@@ -93,6 +93,18 @@ pub fn import<S: ReadDisk, D: Disk>(
     Ok(said)
 }
 
+/// How many jobs a log holds, and how many bytes their bodies have.
+///
+/// # Panics
+/// If what it holds is not sound.
+pub fn look<D: Disk>(disk: D, options: &Options, clock: Clock) -> Result<(usize, usize)> {
+    let importer = Importer::open(FileLog::open(disk, options.clone()), clock)?;
+    importer.engine.check();
+    let sizes: Vec<usize> = importer.engine.live_jobs().map(|live| live.job.body.len()).collect();
+    importer.close()?;
+    Ok((sizes.len(), sizes.iter().sum()))
+}
+
 fn check_sizes(binlog: &Binlog, job_bytes_max: usize) -> Result<()> {
     let Some((id, job)) = binlog.jobs.iter().max_by_key(|(_, job)| job.body.len()) else { return Ok(()) };
     let bytes = job.body.len();

@@ -37,6 +37,8 @@ pub struct Moved {
     pub still_open: u64,
     /// Larger than what is taken here.
     pub too_large: u64,
+    /// Whether one of these is the first that is buried, or delayed, in its tube: those behind it are not shown.
+    pub behind_too_large: bool,
     /// Others that are left there, and that nobody has.
     pub left: u64,
     /// Whether it was told to stop before it was done.
@@ -89,6 +91,8 @@ enum Put {
 pub struct Mover {
     there: Peer,
     here: Peer,
+    /// A second connection here, which claims the server itself, whatever it is called.
+    witness: Peer,
     source: Source,
     progress: Progress,
     rate: Option<u32>,
@@ -109,7 +113,14 @@ pub struct Mover {
 }
 
 impl Mover {
-    pub fn new(mut there: Peer, here: Peer, source: Source, rate: Option<u32>, stop: Arc<AtomicBool>) -> Result<Mover> {
+    pub fn new(
+        mut there: Peer,
+        here: Peer,
+        witness: Peer,
+        source: Source,
+        rate: Option<u32>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Mover> {
         let largest = there.page("stats")?.get("max-job-size").and_then(|size| size.parse().ok()).unwrap_or(u64::MAX);
         let paced = rate.map_or(BATCH_JOBS_MAX, |rate| u64::from(rate / 10).max(1));
         let batch_max = (BATCH_BYTES_MAX / largest.max(1)).clamp(1, BATCH_JOBS_MAX).min(paced);
@@ -117,6 +128,7 @@ impl Mover {
         Ok(Mover {
             there,
             here,
+            witness,
             source,
             progress,
             rate,
@@ -181,17 +193,15 @@ impl Mover {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Nobody else moves jobs of this server meanwhile, nor does what an earlier run has sent and was not read yet.
+    /// Nobody else moves jobs of this server meanwhile, by whatever name, nor does what an earlier run has sent and was not read
+    /// yet.
     fn claim(&mut self) -> Result<()> {
-        let (line, begun) = (format!("claim-origins {}", self.source.beginning()), Instant::now());
-        loop {
-            match self.here.line(&line)?.as_str() {
-                "CLAIMED" => return Ok(()),
-                "TAKEN" if begun.elapsed() < CLAIM_WITHIN && !self.is_stopped() => std::thread::sleep(CLAIM_EVERY),
-                "TAKEN" => bail!("another import of {} is running", self.there.name()),
-                answer => return Err(self.here.wrong(&line, answer)),
-            }
-        }
+        let (there, stop) = (self.there.name(), Arc::clone(&self.stop));
+        claim(&mut self.here, self.source.beginning(), &there, &stop)?;
+        let id = self.there.page("stats")?.remove("id").filter(|id| is_id(id));
+        // Known by its first words to a port of any protocol.
+        self.witness.ask("use default", "USING default")?;
+        id.map_or(Ok(()), |id| claim(&mut self.witness, &format!("id/{id}/"), &there, &stop))
     }
 
     /// Whoever called the server something else before must settle that first: under another name its jobs would come again.
@@ -275,6 +285,7 @@ impl Mover {
             tube.clone_into(&mut self.watched);
         }
         while ready > 0 && !self.is_stopped() {
+            self.wait_for_rate();
             let batch = self.reserve(ready.min(self.batch_max))?;
             if batch.is_empty() {
                 break;
@@ -282,9 +293,9 @@ impl Mover {
             self.moved.ready += self.put_and_delete(&batch)?;
         }
         for standing in [Standing::Ready, Standing::Delayed, Standing::Buried] {
-            while !self.is_stopped()
-                && let Some(taken) = self.look_for(standing)?
-            {
+            while !self.is_stopped() {
+                self.wait_for_rate();
+                let Some(taken) = self.look_for(standing)? else { break };
                 let moved = self.put_and_delete(&taken)?;
                 match standing {
                     Standing::Ready => self.moved.ready += moved,
@@ -329,6 +340,7 @@ impl Mover {
         let Ok(job) = self.there.hear_job("FOUND", &["NOT_FOUND"])? else { return Ok(None) };
         self.check_new(job.id)?;
         if self.stays(job.id) {
+            self.moved.behind_too_large |= standing != Standing::Ready && self.too_large.contains(&job.id);
             return Ok(None);
         }
         let is_ours = match standing {
@@ -392,7 +404,10 @@ impl Mover {
         if let Some((id, answer)) = refused {
             bail!("{} does not take job {id}: {answer}", self.here.name());
         }
-        self.pace(inserted);
+        self.progress.show(self.count() + inserted);
+        if let Some(rate) = self.rate {
+            self.next = self.next.max(Instant::now()) + Duration::from_secs_f64(inserted as f64 / f64::from(rate));
+        }
         Ok(inserted)
     }
 
@@ -415,14 +430,30 @@ impl Mover {
         Ok(puts)
     }
 
-    /// Shows how far it has come, and waits if it goes too fast.
-    fn pace(&mut self, more: u64) {
-        self.progress.show(self.count() + more);
-        if let Some(rate) = self.rate {
-            std::thread::sleep(self.next.saturating_duration_since(Instant::now()));
-            self.next = self.next.max(Instant::now()) + Duration::from_secs_f64(more as f64 / f64::from(rate));
+    /// Waits if it goes too fast: before it takes a job, whose time runs from then on.
+    fn wait_for_rate(&self) {
+        std::thread::sleep(self.next.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Claims origins that begin so, as soon as nobody else does.
+fn claim(here: &mut Peer, beginning: &str, there: &str, stop: &AtomicBool) -> Result<()> {
+    let (line, begun) = (format!("claim-origins {beginning}"), Instant::now());
+    loop {
+        match here.line(&line)?.as_str() {
+            "CLAIMED" => return Ok(()),
+            "TAKEN" if begun.elapsed() < CLAIM_WITHIN && !stop.load(Ordering::Relaxed) => {
+                std::thread::sleep(CLAIM_EVERY);
+            }
+            "TAKEN" => bail!("another import of {there} is running"),
+            answer => return Err(here.wrong(&line, answer)),
         }
     }
+}
+
+/// Whether this can be what a server calls itself.
+fn is_id(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// A job, and what its statistics say of it.
@@ -435,6 +466,29 @@ fn taken(job: Job, page: &HashMap<String, String>) -> Result<Taken> {
     };
     let (priority, ttr) = (number("pri")?, number("ttr")?);
     let state = page.get("state").map(String::as_str);
-    let delay = if state == Some("delayed") { number("time-left")? } else { 0 };
+    // It says whole seconds, of which the last has begun.
+    let delay = if state == Some("delayed") { number("time-left")?.saturating_add(1) } else { 0 };
     Ok(Taken { priority, ttr, delay, is_buried: state == Some("buried"), job })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delayed_job_never_comes_before_its_time() {
+        let taken = |page: &str| taken(Job { id: 1, body: Vec::new() }, &fields(page)).unwrap();
+        let delayed = taken("pri: 1\nttr: 2\nstate: delayed\ntime-left: 7\n");
+        assert_eq!((delayed.priority, delayed.ttr, delayed.delay, delayed.is_buried), (1, 2, 8, false));
+        let buried = taken("pri: 4294967296\nttr: 2\nstate: buried\ntime-left: 7\n");
+        assert_eq!((buried.priority, buried.delay, buried.is_buried), (u32::MAX, 0, true));
+    }
+
+    #[test]
+    fn an_id_is_what_cannot_be_taken_for_more() {
+        assert!(is_id("f1d3a8b02c4e5f67"));
+        for id in ["", "a b", "a/b", "a\r\nquit", &"a".repeat(65)] {
+            assert!(!is_id(id), "{id:?}");
+        }
+    }
 }

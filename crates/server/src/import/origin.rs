@@ -17,7 +17,7 @@ impl Source {
         Ok(Source(format!("{place}/")))
     }
 
-    /// How its origins begin.
+    /// How its origins begin. None begins with `id/`, for a place ends in a port.
     pub fn beginning(&self) -> &str {
         &self.0
     }

@@ -14,6 +14,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that says nothing for so long is given up.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// What helps if one of the two is gone.
+const AGAIN: &str = "; run it again when it is there";
+
 /// No answer's line is longer.
 const LINE_BYTES_MAX: u64 = 1_024;
 
@@ -88,7 +91,7 @@ impl Peer {
         let mut line = Vec::new();
         let heard = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         self.check(heard)?;
-        ensure!(!line.is_empty(), "{} has ended the connection", self.place);
+        ensure!(!line.is_empty(), "{} has ended the connection{AGAIN}", self.place);
         let text = line.strip_suffix(b"\r\n").and_then(|line| std::str::from_utf8(line).ok());
         let text = text.with_context(|| format!("{} answered no line: {}", self.place, line.escape_ascii()))?;
         Ok(text.to_owned())
@@ -98,10 +101,10 @@ impl Peer {
     fn check<T>(&self, heard: std::io::Result<T>) -> Result<T> {
         heard.map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                anyhow!("{} has not answered for {} seconds", self.place, SILENCE.as_secs())
+                anyhow!("{} has not answered for {} seconds{AGAIN}", self.place, SILENCE.as_secs())
             }
-            ErrorKind::UnexpectedEof => anyhow!("{} has ended the connection", self.place),
-            _ => anyhow!("{} cannot be heard: {error}", self.place),
+            ErrorKind::UnexpectedEof => anyhow!("{} has ended the connection{AGAIN}", self.place),
+            _ => anyhow!("{} cannot be heard: {error}{AGAIN}", self.place),
         })
     }
 

@@ -321,7 +321,22 @@ fn a_job_may_be_written_once_more_but_no_other_may_have_its_id() {
 }
 
 #[test]
-fn what_befell_a_job_whose_put_is_gone_is_passed_over() {
+fn what_befell_a_job_whose_put_is_gone_is_told_unless_it_is_written_once_more_or_deleted() {
+    let mut lost = Written::new();
+    let places = [5, 4].map(|id| {
+        let at = lost.bytes.len();
+        lost.change(id, 3, 3);
+        at
+    });
+    let notices = |written: &Written| read_files(&[("binlog.2", &written.bytes)]).unwrap().notices;
+    let said =
+        format!("in binlog.2, at byte {}, job 4 is spoken of, and 1 more, and no file says what it is", places[1]);
+    assert!(notices(&lost)[0].contains(&said), "{:?}", notices(&lost));
+    lost.change(4, 0, 3);
+    let said = format!("in binlog.2, at byte {}, job 5 is spoken of, and no file", places[0]);
+    assert!(notices(&lost)[0].contains(&said), "{:?}", notices(&lost));
+    assert!(notices(&lost)[0].ends_with("if a file before binlog.2 was lost, so are its jobs"));
+
     let mut written = Written::new();
     written.change(5, 3, 3);
     written.change(6, 0, 3);
@@ -329,7 +344,7 @@ fn what_befell_a_job_whose_put_is_gone_is_passed_over() {
     written.put(5, "default", 9, b"five!");
     let binlog = read_files(&[("binlog.2", &written.bytes)]).unwrap();
     assert_eq!(lines(&binlog), ["5 default 9 60000 ready five!"]);
-    assert_eq!(binlog.last_id, 6);
+    assert_eq!((binlog.last_id, binlog.notices), (6, Vec::new()));
 }
 
 #[test]
