@@ -3,12 +3,14 @@
 
 Usage: attackers.py KIND JSON, where the JSON says where the server's protocols are, and what else the kind needs. Says
 "ready" when the attack stands, goes on until its standard input ends, and says a line of JSON with what it did.
+       attackers.py protocols: says of each attack which protocols take part in it, and why others do not.
 """
 
 import errno
 import json
 import os
 import pathlib
+import re
 import resource
 import select
 import socket
@@ -35,14 +37,16 @@ UNFINISHED = {
     "workq": b"add 6ba7b810-9dad-41d1-80b4-00c04fd43001 slow 1000 60000 1000000\r\n",
     "beanstalkd": b"put 0 0 60 1000000\r\n",
 }
-# Requests for a job that never comes.
+# Requests for a job that never comes. takeanumber has none that waits.
 WAITING = {
     "goqueue": b"RESERVE\0nothing\0" + struct.pack("<I", 3600),
     "masenko": b'FETCH {"queues":["nothing","never"],"timeout":"40s"}\n',
     "jobcentre": b'{"request":"get","queues":["nothing","never"],"wait":true}\n',
     "workq": b"lease nothing never 86400000\r\n",
-    "beanstalkd": b"reserve-with-timeout 86400\r\n",
+    "beanstalkd": b"watch nothing\r\nignore default\r\nreserve\r\n",
 }
+# What is answered to them at once.
+WAITING_ANSWERED = {"beanstalkd": b"WATCHING 2\r\nWATCHING 1\r\n"}
 # A whole request of some thousand bytes, whose answer may be as long, and a short one.
 SPOKEN = {
     "goqueue": b"%s\0CONNECT\0" % (b"X" * 4000),
@@ -61,6 +65,124 @@ ANSWERED = {
     "workq": b"\n-CLIENT-ERROR Unknown command\r\n",
     "beanstalkd": b"\nUSING default\r\n",
 }
+# What is said to a put when there is no memory.
+REFUSALS = {
+    "goqueue": "The server is out of memory",
+    "takeanumber": "-ERR Out of memory.",
+    "masenko": "no room for another task",
+    "jobcentre": "There is no room for another job.",
+    "workq": "-SERVER-ERROR Out of memory",
+    "beanstalkd": "OUT_OF_MEMORY",
+}
+
+
+# --- requests with long answers --------------------------------------------------------------------------------------
+
+SHOWN_JOBS, SHOWN_BYTES = 100, 1000
+ANSWER_BYTES = 120_000
+ECHOED = b"X" * 60_000
+
+
+class Shown:
+    """What one protocol's clients ask for over and over: requests in turn, how long the answer to one is at most, and what
+    removes the jobs that it needs."""
+
+    def __init__(self, requests, answer_bytes, remove=lambda: None):
+        self.requests, self.answer_bytes, self.remove = requests, answer_bytes, remove
+
+    def bytes_max(self, output_bytes_max, share_bytes):
+        """What one of them may take of the server's memory: its output, of which an eighth may have been sent; what was
+        read of it in a turn, and a request that is not whole, in a buffer that doubles when it grows."""
+        return (output_bytes_max + self.answer_bytes) * 8 / 7 + 2 * (share_bytes + max(map(len, self.requests)))
+
+    def check_length(self, place):
+        """The answers are as long as they are meant to be."""
+        with socket.create_connection(place, 30) as client:
+            client.sendall(self.requests[0])
+            heard = 0
+            while heard < 0.75 * self.answer_bytes:
+                heard += len(client.recv(1 << 16)) or sys.exit(f"closed after {heard} of {self.answer_bytes} bytes")
+
+
+def show_jobs(place, _count):
+    """A listing of jobs."""
+    client = clients.Workq(place)
+    ids = [f"6ba7b810-9dad-41d1-80b4-{number:012x}" for number in range(SHOWN_JOBS)]
+    for id in ids:
+        client.put("shown", b"x" * SHOWN_BYTES, id)
+    request = b"inspect jobs shown 0 %d\r\n" % SHOWN_JOBS
+    return Shown([request], SHOWN_JOBS * (SHOWN_BYTES + 300), lambda: [client.remove(id) for id in ids])
+
+
+def show_body(place, _count):
+    """A job with a long body, which nobody takes."""
+    client = clients.Beanstalkd(place)
+    number = client.put("shown", b"x" * ANSWER_BYTES)
+    return Shown([b"peek %d\r\n" % number], ANSWER_BYTES + 100, lambda: client.end("shown", number))
+
+
+def show_queues(place, _count):
+    """A listing of queues, whose names are long."""
+    client = clients.Masenko(place)
+    for number in range(ANSWER_BYTES // 300):
+        queue = f"{number:a<240}"
+        client.put(queue, b"1")
+        client.end(queue, client.take(queue).reference)
+    # Those of the load are in it too.
+    return Shown([b"INFO {}\n"], ANSWER_BYTES + 10_000)
+
+
+def show_taken(place, count):
+    """A job with a long body for each client, which takes it and gives it back."""
+    client, body = clients.Jobcentre(place), body_of("jobcentre", ANSWER_BYTES)
+    numbers = [client.put(f"shown-{index}", body) for index in range(count)]
+    requests = [
+        b'{"request":"get","queues":["shown-%d"]}\n{"request":"abort","id":%d}\n' % shown for shown in enumerate(numbers)
+    ]
+    return Shown(requests, ANSWER_BYTES + 200, lambda: [client.end("", number) for number in numbers])
+
+
+def echo(request):
+    """A request whose answer says its text again."""
+    return lambda _place, _count: Shown([request], len(ECHOED) + 100)
+
+
+DEAF = {
+    "goqueue": echo(ECHOED + b"\0"),
+    "takeanumber": echo(b"*2\r\n$4\r\nPING\r\n$%d\r\n%s\r\n" % (len(ECHOED), ECHOED)),
+    "masenko": show_queues,
+    "jobcentre": show_taken,
+    "workq": show_jobs,
+    "beanstalkd": show_body,
+}
+
+# --- who takes part --------------------------------------------------------------------------------------------------
+
+# By attack, a table with a row for each protocol that takes part in it.
+ROWS = {
+    "load": clients.PROTOCOLS,
+    "idle silent": clients.PROTOCOLS,
+    "idle spoke": SPOKEN,
+    "idle waits": WAITING,
+    "slow": UNFINISHED,
+    "deaf": DEAF,
+    "flood": REFUSALS,
+    "waiters": WAITING,
+    "stream": clients.PROTOCOLS,
+}
+# Why the others do not.
+LEFT_OUT = {
+    "idle waits": {"takeanumber": "RESERVE is answered at once"},
+    "waiters": {"takeanumber": "RESERVE is answered at once"},
+}
+
+
+def say_protocols():
+    for attack, rows in ROWS.items():
+        for name in rows:
+            print(f"{attack}: {name} takes part")
+        for name, why in LEFT_OUT.get(attack, {}).items():
+            print(f"{attack}: {name} is left out: {why}")
 
 
 class Over:
@@ -149,14 +271,14 @@ def idle(over, places, count, manner):
             client.sendall(SPOKEN[name])
         elif manner == "waits":
             client.sendall(WAITING[name])
-    if manner == "spoke":
-        for name, client in found:
-            heard = b""
-            while not heard.endswith(ANSWERED[name]):
-                some = client.recv(1 << 16)
-                if not some:
-                    sys.exit(f"{name}: closed after {heard[-100:]!r}")
-                heard += some
+    answers = {"spoke": ANSWERED, "waits": WAITING_ANSWERED}.get(manner, {})
+    for name, client in found:
+        heard = b""
+        while not heard.endswith(answers.get(name, b"")):
+            some = client.recv(1 << 16)
+            if not some:
+                sys.exit(f"{name}: closed after {heard[-100:]!r}")
+            heard += some
     for _, client in found:
         client.setblocking(False)
     ready()
@@ -185,49 +307,68 @@ def slow(over, places, count, silent):
     return {"bytes_per_second": sent / seconds, "lost": refused + sum(is_lost(client) for _, client in found)}
 
 
-def deaf(over, places, count, request, renewed):
+def deaf(over, places, count, requests, renewed):
     """So many clients that send requests without end and never read. Some of them, a second, leave and others come."""
-    request, place = request.encode() * 16, {"workq": places["workq"]}
-    poll, deafs, sent, lost = select.epoll(), {}, 0, 0
+    requests = {name: [text.encode() for text in texts] for name, texts in requests.items()}
+    poll, deafs, sent, lost = select.epoll(), {}, dict.fromkeys(places, 0), 0
+    joined = dict.fromkeys(places, 0)
 
-    def join(count):
-        for _, client in connect_all(place, count, receive_bytes=4096):
-            deafs[client.fileno()] = client
+    def join(places, count):
+        for name, client in connect_all(places, count, receive_bytes=4096):
+            # Who comes for another gets the requests of who left.
+            request = requests[name][joined[name] % len(requests[name])]
+            joined[name] += 1
+            deafs[client.fileno()] = Deaf(name, client, request)
             poll.register(client, select.EPOLLOUT | select.EPOLLET)
 
     def push(patience):
-        nonlocal sent, lost
+        nonlocal lost
         events = poll.poll(patience)
         for number, _ in events:
+            one = deafs[number]
             try:
                 while True:
-                    sent += deafs[number].send(request)
+                    sent[one.name] += one.send()
             except BlockingIOError:
                 pass
             except OSError:
                 lost += 1
                 poll.unregister(number)
-                deafs.pop(number).close()
+                deafs.pop(number).client.close()
         return events
 
-    join(count)
+    join(places, count)
     while push(0.5):
         pass
     ready()
     begun, others = time.monotonic(), 0
     while not over:
-        for number in list(deafs)[:renewed // 5]:
+        for number in list(deafs)[: renewed // 5]:
             poll.unregister(number)
-            close_rudely(deafs.pop(number))
+            gone = deafs.pop(number)
+            close_rudely(gone.client)
+            join({gone.name: places[gone.name]}, 1)
             others += 1
-        join(count - len(deafs))
         until = time.monotonic() + 0.2
         while (left := until - time.monotonic()) > 0 and not over:
             push(left)
     return {"sent_bytes": sent, "renewed_per_second": others / (time.monotonic() - begun), "lost": lost}
 
 
-def flood(over, places, refusals, body_bytes, connections):
+class Deaf:
+    """One that never reads, and what it sends without end."""
+
+    def __init__(self, name, client, request):
+        self.name, self.client, self.at = name, client, 0
+        self.requests = memoryview(request * max(1, (1 << 14) // len(request)))
+
+    def send(self):
+        count = self.client.send(self.requests[self.at :])
+        self.at = (self.at + count) % len(self.requests)
+        return count
+
+
+def flood(over, places, body_bytes, connections):
     """Puts jobs in every protocol as fast as they are taken, and goes on when they are refused."""
     counts, wrong, full = [], [], threading.Semaphore(0)
 
@@ -239,7 +380,7 @@ def flood(over, places, refusals, body_bytes, connections):
                 client.put(queue, body, *own_id)
                 count["put"] += 1
             except clients.Unexpected as error:
-                if refusals[name] not in str(error):
+                if REFUSALS[name] not in str(error):
                     wrong.append(str(error))
                     return
                 count["refused"] += 1
@@ -270,14 +411,13 @@ def flood(over, places, refusals, body_bytes, connections):
 
 def body_of(name, count):
     """A body of so many bytes that the protocol can carry."""
-    text = "x" * count
-    return {"masenko": clients.compact(text), "jobcentre": clients.compact({"fill": text})}.get(name, text.encode())
+    around = {"masenko": (b'"', b'"'), "jobcentre": (b'{"fill":"', b'"}')}.get(name, (b"", b""))
+    return around[0] + b"x" * (count - len(b"".join(around))) + around[1]
 
 
 def waiters(over, places, count):
     """So many clients that wait for a job and are gone at once, half of them with a reset; then others, each second."""
     rounds, begun = 0, time.monotonic()
-    places = {name: places[name] for name in WAITING}
     ready()
     while not over:
         found = connect_all(places, count)
@@ -290,19 +430,65 @@ def waiters(over, places, count):
     return {"rounds_per_second": rounds / (time.monotonic() - begun)}
 
 
-def stream(over, places, body_bytes):
-    """One client that puts, takes and finishes jobs as long as they can be, one after the other."""
-    client, body, count = clients.Goqueue(tuple(places["goqueue"])), b"x" * body_bytes, 0
+def stream(over, places, body_bytes, first):
+    """One client after the other puts, takes and finishes a job as long as it can be: each once before the attack begins,
+    then in turn from this one on."""
+    streams = {name: Stream(name, tuple(place), body_bytes[name]) for name, place in places.items()}
+    for one in streams.values():
+        one.move()
     ready()
-    begun = time.monotonic()
+    begun, counts, names = time.monotonic(), dict.fromkeys(streams, 0), list(streams)
     while not over:
-        client.put("streamed", body)
-        taken = client.take("streamed")
-        if taken.body != body:
-            sys.exit("a body came back that is not what was put")
-        client.end("streamed", taken.reference)
-        count += 1
-    return {"bodies_per_second": count / (time.monotonic() - begun)}
+        name = names[(first + sum(counts.values())) % len(names)]
+        streams[name].move()
+        counts[name] += 1
+    seconds = time.monotonic() - begun
+    return {"counts": counts, "bytes_per_second": sum(counts[name] * body_bytes[name] for name in names) / seconds}
+
+
+class Stream:
+    """A client that moves long bodies, without making more of them than bytes."""
+
+    QUEUE = "streamed"
+
+    def __init__(self, name, place, body_bytes):
+        self.name, self.client, self.body = name, clients.PROTOCOLS[name](place), body_of(name, body_bytes)
+
+    def move(self):
+        self.put()
+        reference, body = self.take()
+        if body != self.body:
+            sys.exit(f"{self.name}: a body came back that is not what was put")
+        self.client.end(self.QUEUE, reference)
+
+    def put(self):
+        match self.name:
+            case "masenko":
+                self.client.send(b'PUSH {"name":"n","queue":"streamed","payload":%s}\n' % self.body)
+                self.client.checked(*self.client.answer())
+            case "jobcentre":
+                self.client.put(self.QUEUE, self.body)
+            case "workq":
+                self.client.put(self.QUEUE, self.body, str(uuid.uuid4()))
+            case _:
+                self.client.put(self.QUEUE, self.body)
+
+    def take(self):
+        """What a job is called, and its body."""
+        match self.name:
+            case "masenko":
+                return self.raw(b'FETCH {"queues":["streamed"],"timeout":"1s"}\n', b'"payload":')
+            case "jobcentre":
+                return self.raw(b'{"request":"get","queues":["streamed"]}\n', b'"job":')
+        taken = self.client.take(self.QUEUE)
+        return taken.reference, taken.body
+
+    def raw(self, request, before):
+        """From an answer in JSON."""
+        self.client.send(request)
+        line = self.client.line()
+        start = line.index(before) + len(before)
+        return int(re.search(rb'"id":(\d+)', line[:start])[1]), line[start : start + len(self.body)]
 
 
 KINDS = {function.__name__: function for function in [idle, slow, deaf, flood, waiters, stream]}
@@ -315,6 +501,8 @@ def ready():
 def main():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if sys.argv[1:] == ["protocols"]:
+        return say_protocols()
     kind, options = sys.argv[1], json.loads(sys.argv[2])
     print(json.dumps(KINDS[kind](Over(), **options)), flush=True)
     # Connections are not closed one by one.

@@ -373,18 +373,23 @@ class Beanstalkd(Client):
         super().__init__(place)
         self.used = self.watched = "default"
 
-    def put(self, queue, body, delay=0):
-        words = (delay, self.TTR_SECONDS, len(body), body)
-        switched = self.used != queue
-        use = b"use %s\r\n" % queue.encode() if switched else b""
-        self.used = queue
-        self.send(use + b"put 0 %d %d %d\r\n%s\r\n" % words)
+    def ask_in(self, queue, request):
+        """Sends a request about the tube that is used."""
+        switched, self.used = self.used != queue, queue
+        self.send((b"use %s\r\n" % queue.encode() if switched else b"") + request)
         if switched:
             self.expect(b"USING %s" % queue.encode(), self.line())
-        line = self.line()
-        if not line.startswith(b"INSERTED "):
-            self.expect(b"INSERTED <id>", line)
-        return int(line.split(b" ")[1])
+
+    def put(self, queue, body, delay=0, priority=0):
+        words = (priority, delay, self.TTR_SECONDS, len(body), body)
+        self.ask_in(queue, b"put %d %d %d %d\r\n%s\r\n" % words)
+        return int(self.after(b"INSERTED", self.line()))
+
+    def after(self, word, line):
+        """What an answer says behind this word."""
+        if not line.startswith(word + b" "):
+            self.expect(word, line)
+        return line[len(word) + 1 :]
 
     def put_dated(self, queue, body, date):
         """With a delay that ends at that moment, or within a second after it."""
@@ -404,24 +409,90 @@ class Beanstalkd(Client):
             self.expect(b"WATCHING 2", self.line())
             self.expect(b"WATCHING 1", self.line())
 
-    def taken(self):
+    def taken(self, none=b"TIMED_OUT"):
         line = self.line()
-        if line == b"TIMED_OUT":
+        if line == none:
             return None
-        if not line.startswith(b"RESERVED "):
-            self.expect(b"RESERVED <id> <bytes>", line)
-        number, size = map(int, line.split(b" ")[1:])
+        number, size = map(int, self.after(b"RESERVED", line).split(b" "))
         body = self.read(size)
         self.expect(b"\r\n", self.read(2))
         return Taken(number, number, None, body)
+
+    def take_this(self, number):
+        """Takes this job, whatever queue it is in, if it is ready, delayed or buried."""
+        self.send(b"reserve-job %d\r\n" % number)
+        return self.taken(b"NOT_FOUND")
 
     def end(self, _queue, number):
         self.send(b"delete %d\r\n" % number)
         self.expect(b"DELETED", self.line())
 
-    def give_back(self, _queue, number):
-        self.send(b"release %d 0 0\r\n" % number)
+    def give_back(self, queue, number):
+        self.release(number, 0, 0)
+
+    def release(self, number, priority, delay):
+        self.send(b"release %d %d %d\r\n" % (number, priority, delay))
         self.expect(b"RELEASED", self.line())
+
+    def bury(self, number, priority):
+        self.send(b"bury %d %d\r\n" % (number, priority))
+        self.expect(b"BURIED", self.line())
+
+    def touch(self, number):
+        self.send(b"touch %d\r\n" % number)
+        self.expect(b"TOUCHED", self.line())
+
+    def kick(self, queue, count):
+        """How many were kicked: the buried ones, or if there are none the delayed ones."""
+        self.ask_in(queue, b"kick %d\r\n" % count)
+        return int(self.after(b"KICKED", self.line()))
+
+    def kick_job(self, number):
+        """Whether it was buried or delayed."""
+        self.send(b"kick-job %d\r\n" % number)
+        line = self.line()
+        if line != b"NOT_FOUND":
+            self.expect(b"KICKED", line)
+        return line == b"KICKED"
+
+    def pause(self, queue, seconds):
+        """Whether there is this tube."""
+        self.send(b"pause-tube %s %d\r\n" % (queue.encode(), seconds))
+        line = self.line()
+        if line != b"NOT_FOUND":
+            self.expect(b"PAUSED", line)
+        return line == b"PAUSED"
+
+    def first_buried(self, queue):
+        """The number of the job that was buried first, of those that are."""
+        self.ask_in(queue, b"peek-buried\r\n")
+        line = self.line()
+        if line == b"NOT_FOUND":
+            return None
+        number, size = map(int, self.after(b"FOUND", line).split(b" "))
+        self.read(size + 2)
+        return number
+
+    def about_tube(self, queue):
+        """What stats-tube says of it; None if there is none."""
+        self.send(b"stats-tube %s\r\n" % queue.encode())
+        return self.statistics()
+
+    def about_jobs(self, numbers):
+        """What stats-job says of these jobs, one answer each; None for one that is not there."""
+        at_once, jobs = 200, []
+        for start in range(0, len(numbers), at_once):
+            portion = numbers[start : start + at_once]
+            self.send(b"".join(b"stats-job %d\r\n" % number for number in portion))
+            jobs += [self.statistics() for _ in portion]
+        return jobs
+
+    def statistics(self):
+        line = self.line()
+        if line == b"NOT_FOUND":
+            return None
+        lines = self.read(int(self.after(b"OK", line)) + 2).decode().splitlines()
+        return {name: value.strip('"') for name, value in (line.split(": ", 1) for line in lines[1:] if line)}
 
 
 PROTOCOLS = {"goqueue": Goqueue, "takeanumber": Takeanumber, "masenko": Masenko, "jobcentre": Jobcentre, "workq": Workq}

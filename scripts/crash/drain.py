@@ -2,10 +2,12 @@
 
 import time
 
-from clients import Jobcentre, Masenko, Takeanumber, Workq, uuid_of_number
+from asides import BURIED, READY, Aside, own
+from clients import Beanstalkd, Jobcentre, Masenko, Takeanumber, Workq, uuid_of_number
 from ledger import ACKNOWLEDGED, digest
-from load import QUEUES
+from load import CLIENTS_PER_PROTOCOL, QUEUES
 
+TUBES = [*QUEUES, *map(own, range(CLIENTS_PER_PROTOCOL))]
 # So often what is there is taken: what is blocked comes in the next round.
 ROUNDS_MAX = 1000
 # Not leased, as workq shows it.
@@ -20,8 +22,8 @@ class Drain:
 
     def __init__(self, places, ledger):
         self.ledger = ledger
-        kinds = (Masenko, Takeanumber, Jobcentre, Workq)
-        self.clients = self.counting, self.measuring, self.taking, self.looking = tuple(
+        kinds = (Masenko, Takeanumber, Jobcentre, Workq, Beanstalkd)
+        self.clients = self.counting, self.measuring, self.taking, self.looking, self.kicking = tuple(
             kind(places[kind.__name__.lower()]) for kind in kinds
         )
 
@@ -39,9 +41,20 @@ class Drain:
 
     def empty_all(self):
         """Takes all there is. The jobs that are there, and are neither given to anybody nor held."""
-        for queue in QUEUES:
+        for queue in TUBES:
+            self.kick(queue)
             self.empty(queue)
         return self.asleep()
+
+    def kick(self, queue):
+        """Lets those back in that are buried: as many as were promised."""
+        counts, jobs = self.counts_of(queue), self.ledger.asides.all(BURIED, queue)
+        kicked = self.kicking.kick(queue, len(jobs)) if jobs else 0
+        self.ledger.count("buried ones counted", kicked)
+        if counts["buried"] != len(jobs) or kicked != len(jobs) or self.counts_of(queue)["buried"] != 0:
+            self.ledger.say_wrong("counted wrongly", f"{queue}: {len(jobs)} are buried, {kicked} were kicked, {counts}")
+        for job in jobs:
+            self.ledger.asides.answered(job, self.ledger.asides.asking(job), Aside("kick", READY))
 
     def empty(self, queue):
         for _ in range(ROUNDS_MAX):
@@ -53,15 +66,15 @@ class Drain:
         """Takes what is ready, and ends it when no more comes. How much that was."""
         before, held = self.counts_of(queue), []
         while (taken := self.taking.take(queue)) is not None:
-            held.append((self.ledger.taken(taken, durable=False), taken.reference))
+            held.append((self.ledger.taken(taken, "jobcentre", durable=False), taken.reference))
         after = self.counts_of(queue)
-        # Dates come meanwhile.
+        # Dates come meanwhile, also when nothing more was taken.
         came = before["delayed"] - after["delayed"]
         rightly = (
-            before["ready"] + came == len(held)
-            and after["ready"] == 0
+            before["ready"] + came == len(held) + after["ready"]
+            and after["ready"] <= came
             and after["to_ack"] == before["to_ack"] + len(held)
-            and all(counts["free"] == counts["ready"] + counts["delayed"] for counts in (before, after))
+            and all(agree(counts) for counts in (before, after))
         )
         self.ledger.count("counts compared")
         if not rightly:
@@ -70,13 +83,18 @@ class Drain:
             if job is not None:
                 self.ledger.ending(job, "removed")
                 self.taking.end(queue, reference)
-                self.ledger.acknowledged_end(job)
+                self.ledger.acknowledged_end(job, "jobcentre")
         return len(held)
 
     def counts_of(self, queue):
+        """What masenko, takeanumber and beanstalkd say is there."""
         queues = {shown["name"]: shown for shown in self.counting.okay("INFO", {})["queues"]}
         shown = queues.get(queue, {"ready": 0, "delayed": 0, "to_ack": 0})
-        return {**{key: shown[key] for key in ("ready", "delayed", "to_ack")}, "free": self.measuring.length(queue)}
+        counts = {**{key: shown[key] for key in ("ready", "delayed", "to_ack")}, "free": self.measuring.length(queue)}
+        about = self.kicking.about_tube(queue) or {}
+        states = ("ready", "delayed", "reserved", "buried")
+        counts["tube"] = {state: int(about.get(f"current-jobs-{state}", 0)) for state in states}
+        return {**counts, "buried": counts["tube"]["buried"]}
 
     def asleep(self):
         now = time.time()
@@ -87,8 +105,8 @@ class Drain:
 
     def is_awake(self, job, now):
         """Whether it must be ready or leased, unless it rests for a second."""
-        is_there = job.put == ACKNOWLEDGED and job.end is None and job.name() is not None and job.queue in QUEUES
-        may_rest = job.key.split("-")[1] in RESTING or job.not_before is not None and now < job.not_before
+        is_there = job.put == ACKNOWLEDGED and job.end is None and job.name() is not None and job.queue in TUBES
+        may_rest = job.by in RESTING or job.not_before is not None and now < job.not_before
         return is_there and not may_rest
 
     def check_groups(self):
@@ -107,3 +125,11 @@ class Drain:
         """Whether the second is there although nobody has seen it: it waits for the first, or is leased."""
         found, = self.looking.inspect([uuid_of_number(first.number + 1)])
         return found is not None and digest(found["payload"]) == second.digest
+
+
+def agree(counts):
+    """Whether the three say the same. What becomes ready by itself may do so while they are asked."""
+    tube = counts["tube"]
+    return counts["free"] == counts["ready"] + counts["delayed"] == tube["ready"] + tube["delayed"] and (
+        counts["to_ack"] == tube["reserved"]
+    )

@@ -32,7 +32,9 @@ INJECTION_SECONDS = 4  # in which the call that is to fail should be made
 INJECTION_TRIES = 3
 END_SECONDS = 10  # in which a server must end whose disk has failed
 RESUME_SECONDS = 5  # in which jobs are taken again once there is room
-STOP_SECONDS = (0.2, 3.0)
+HALT_TRIES = 4
+# How long it is stopped: every other time for longer than the shortest lease in whole seconds.
+STOPS_SECONDS = [(1.5, 3.0), (0.2, 3.0)]
 REST_SECONDS = 10  # in which the log gets short when nothing happens
 
 
@@ -70,7 +72,7 @@ class Chaos:
         self.seed, self.broken = seed, broken
         self.data = disk.path / "data"
         self.life, self.lives, self.processes = None, 0, []
-        self.fatal_plays = 0
+        self.fatal_plays, self.stops = 0, 0
         self.segment_size = random.Random(seed).choice(SEGMENT_SIZES)
         # The faults played, each with the number of the life that was there before.
         self.played = []
@@ -256,14 +258,23 @@ class Chaos:
                 raise SystemExit(f"the server runs {PATIENCE} s after SIGSTOP")
             time.sleep(0.001)
 
-    def stop(self, draw):
-        """While it stands still, leases would run out whose holders answer meanwhile."""
-        seconds = draw.uniform(*STOP_SECONDS)
-        with probes.Leases(self.life, self.ledger, draw, seconds) as leases:
+    def halt_with(self, leases):
+        """Stops the server while all these leases run, if the machine is not too busy for that; when that was."""
+        for tries_left in reversed(range(HALT_TRIES)):
             leases.take()
             self.halt()
+            stopped = time.monotonic()
+            if leases.run_at(stopped) or not tries_left:
+                return stopped
+            self.life.signal(signal.SIGCONT)
+
+    def stop(self, draw):
+        """While it stands still, leases would run out whose holders answer meanwhile."""
+        seconds = draw.uniform(*STOPS_SECONDS[self.stops % len(STOPS_SECONDS)])
+        self.stops += 1
+        with probes.Leases(self.life, self.ledger, draw, seconds) as leases:
+            stopped = self.halt_with(leases)
             try:
-                stopped = time.monotonic()
                 time.sleep(draw.random() * seconds)
                 leases.answer(stopped)
                 time.sleep(max(0, stopped + seconds - time.monotonic()))

@@ -6,10 +6,12 @@ import threading
 import time
 from collections import Counter
 
+from asides import Asides
 from clients import uuid_of_number
 
-# States as workq shows them.
-FINISHED = (b"1", b"2")
+# States as workq shows them. A job that is buried seems to have failed.
+FAILED = b"2"
+FINISHED = (b"1", FAILED)
 LEASED = b"4"
 
 ASKED, ACKNOWLEDGED = "asked", "acknowledged"
@@ -23,16 +25,23 @@ def digest(body):
 class Job:
     """One job: what was asked for, and what was acknowledged."""
 
-    def __init__(self, key, queue, body, uuid=None, not_before=None, blocker=None):
-        self.key, self.queue, self.body = key, queue, body
+    def __init__(self, key, queue, body, by, uuid=None, not_before=None, blocker=None):
+        self.key, self.queue, self.body, self.by = key, queue, body, by
         self.digest = digest(body)
         self.uuid, self.number = uuid, None
         self.not_before, self.blocker = not_before, blocker
         self.put = ASKED
         self.end, self.how, self.result = None, None, None
-        self.leased_until = None
+        self.leased_until, self.leased_by = None, None
+        # What was last answered about it to those who put aside and let back in; how often clients did something on which
+        # that depends; its place among those that were buried.
+        self.aside, self.changes, self.burial = None, 0, 0
         # The connection with which a lease ends that does not outlive it; known only if its owner tells.
         self.held_by = None
+
+    def is_there(self):
+        """Whether it must be."""
+        return self.put == ACKNOWLEDGED and self.end is None
 
     def name(self):
         """What it can be looked up by; None if nobody was told."""
@@ -48,6 +57,8 @@ class Ledger:
         self.lock = threading.Lock()
         self.jobs = {}
         self.by_number = {}
+        self.asides = Asides(self)
+        # By what they count, and by that and whom they count.
         self.counts = Counter()
         self.wrong = []
         # What was left leased, to be ended in a later life.
@@ -71,6 +82,12 @@ class Ledger:
         with self.lock:
             self.counts[what] += times
 
+    def count_by(self, what, who, times=1):
+        """As `count`, for each of them."""
+        with self.lock:
+            self.counts[what] += times
+            self.counts[what, who] += times
+
     def backlog(self):
         """About how many jobs there are."""
         return self.counts["acknowledged puts"] + self.counts["found out"] - self.counts["completed"]
@@ -82,6 +99,7 @@ class Ledger:
     def acknowledged(self, job, number=None):
         with self.lock:
             self.counts["acknowledged puts"] += 1
+            self.counts["acknowledged puts", job.by] += 1
             job.put = ACKNOWLEDGED
             self.seen(job, number)
 
@@ -94,6 +112,7 @@ class Ledger:
         """A put was refused: the job must never be seen."""
         with self.lock:
             self.counts["refused for the disk"] += 1
+            self.counts["refused for the disk", job.by] += 1
             job.put = None
             self.refused.append(job)
 
@@ -107,8 +126,8 @@ class Ledger:
             self.say_wrong("ids given twice", f"{job.key} had the id {job.number} and has {number}")
         job.number = number
 
-    def taken(self, taken, durable, holder=None):
-        """A job was taken; the job, if it is one that could be."""
+    def taken(self, taken, by, durable, holder=None):
+        """A job was taken, by a client of this protocol; the job, if it is one that could be."""
         with self.lock:
             key = json.loads(taken.body).get("k")
             job = self.jobs.get(key)
@@ -116,6 +135,7 @@ class Ledger:
                 self.say_wrong("unexpected", f"a job came that nobody put: {taken.body[:100]!r}")
                 return None
             self.counts["leases"] += 1
+            self.counts["leases", by] += 1
             if job.end == ACKNOWLEDGED:
                 self.say_wrong("returned", f"{key} was {job.how}, and was given to a worker")
                 return None
@@ -132,8 +152,9 @@ class Ledger:
                 self.say_wrong("early", f"{key} came before {job.blocker}, which blocks it, was done")
             self.found_out(job)
             self.seen(job, taken.number)
+            self.asides.taken(job)
             # Less than it lasts: what is checked is the server, not the clocks.
-            job.leased_until = now + 500 if durable else None
+            job.leased_until, job.leased_by = now + 500 if durable else None, by
             if holder is not None and not durable:
                 job.held_by = holder
                 self.held.setdefault(holder, []).append(job)
@@ -164,9 +185,10 @@ class Ledger:
         with self.lock:
             job.end, job.how, job.result = ASKED, how, result
 
-    def acknowledged_end(self, job):
+    def acknowledged_end(self, job, by):
         with self.lock:
             self.counts["completed"] += 1
+            self.counts["completed", by] += 1
             job.end, job.leased_until, job.held_by, job.body = ACKNOWLEDGED, None, None, None
             self.recently_ended.append(job)
 
@@ -174,22 +196,28 @@ class Ledger:
         with self.lock:
             job.leased_until, job.held_by = None, None
 
-    def look(self, client, draw, ended_max):
-        """Compares all that is known with what the server has after a start. `client` speaks workq. Of those that ended
-        before the last look, so many are looked up; all if that is None."""
+    def look(self, client, tubes, draw, ended_max):
+        """Compares all that is known with what the server has after a start. `client` speaks workq, and `tubes`
+        beanstalkd. Of those that ended before the last look, so many are looked up; all if that is None."""
         with self.lock:
             before = self.ended if ended_max is None else draw.sample(self.ended, min(ended_max, len(self.ended)))
             ended = self.recently_ended + before
             self.ended = self.ended + self.recently_ended
             self.recently_ended = []
             open_jobs = [job for job in self.jobs.values() if job.end != ACKNOWLEDGED and job.put is not None]
-            self.check_open(client, [job for job in open_jobs if job.name() is not None])
+            self.check_open(client, tubes, [job for job in open_jobs if job.name() is not None])
             self.check_ended(client, ended)
             self.check_refused(client)
+        self.asides.look(tubes)
 
-    def check_open(self, client, jobs):
-        for job, found in zip(jobs, client.inspect([job.name() for job in jobs])):
-            gone = found is None or found["state"] in FINISHED
+    def check_open(self, client, tubes, jobs):
+        shown = client.inspect([job.name() for job in jobs])
+        failed = [job for job, found in zip(jobs, shown) if found is not None and found["state"] == FAILED]
+        known = [job for job in failed if job.number is not None]
+        about = zip(known, tubes.about_jobs([job.number for job in known]))
+        buried = {job.key for job, about in about if about is not None and about["state"] == "buried"}
+        for job, found in zip(jobs, shown):
+            gone = found is None or found["state"] in FINISHED and job.key not in buried
             if job.put == ASKED:
                 # It may be there or not, but it must be decided.
                 job.put = None
@@ -206,8 +234,10 @@ class Ledger:
                 job.end = ACKNOWLEDGED
             else:
                 self.counts["recovered"] += 1
+                self.counts["recovered", job.by] += 1
                 if job.leased_until is not None and time.time() < job.leased_until:
                     self.counts["leases kept"] += 1
+                    self.counts["leases kept", job.leased_by] += 1
                     if found["state"] != LEASED:
                         self.say_wrong("leases lost", f"{job.key} has the state {found['state'].decode()}")
             if found is not None and digest(found["payload"]) != job.digest:

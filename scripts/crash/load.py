@@ -8,9 +8,12 @@ from datetime import datetime, timezone
 
 from clients import PROTOCOLS, Gone, Unexpected
 from ledger import Job
+from tubes import Tubes
 
 QUEUES = ["a", "b", "c"]
 CLIENTS_PER_PROTOCOL = 3
+# What a beanstalkd client has to do with its own tube, and of what it takes elsewhere, puts aside.
+TUBES_SHARE, ASIDE_SHARE = 0.4, 0.3
 
 
 class Worker:
@@ -22,6 +25,7 @@ class Worker:
         self.client = None
         # What tells its connection from others, if it is to be checked that what it holds is given to no other.
         self.holder = None
+        self.tubes = Tubes(self, QUEUES) if protocol == "beanstalkd" else None
 
     def run(self):
         try:
@@ -38,6 +42,8 @@ class Worker:
                 self.client.close()
 
     def step(self):
+        if self.tubes is not None and self.draw.random() < TUBES_SHARE:
+            return self.tubes.step()
         chance = self.draw.random()
         if chance < 0.40:
             self.put()
@@ -57,7 +63,7 @@ class Worker:
         size = self.draw.choice([10, 100, 1000]) if self.draw.random() < 0.99 else 16_000
         body = json.dumps({"k": key, "pad": "x" * size}, separators=(",", ":")).encode()
         own = str(uuid.UUID(int=self.draw.getrandbits(128), version=4)) if self.protocol == "workq" else None
-        job = Job(key, self.draw.choice(QUEUES), body, uuid=own, **more)
+        job = Job(key, self.draw.choice(QUEUES), body, self.protocol, uuid=own, **more)
         self.ledger.asked(job)
         return job
 
@@ -90,8 +96,8 @@ class Worker:
         taken = self.client.take(self.draw.choice(QUEUES))
         if taken is None:
             return
-        job = self.ledger.taken(taken, self.client.durable_leases, self.holder)
-        if job is None:
+        job = self.given(taken)
+        if job is None or self.tubes is not None and self.tubes.put_aside(job, ASIDE_SHARE):
             return
         chance = self.draw.random()
         if chance < 0.1 and hasattr(self.client, "give_back"):
@@ -102,6 +108,10 @@ class Worker:
                 self.ledger.leave(job, self.protocol, taken.reference)
         else:
             self.end(job, taken.reference)
+
+    def given(self, taken):
+        """The job that it was given, if it could be."""
+        return self.ledger.taken(taken, self.protocol, self.client.durable_leases, self.holder)
 
     def end_left(self):
         left = self.ledger.take_left(self.protocol, self.draw)
@@ -119,7 +129,7 @@ class Worker:
         else:
             self.ledger.ending(job, self.client.ENDS)
             self.client.end(job.queue, reference)
-        self.ledger.acknowledged_end(job)
+        self.ledger.acknowledged_end(job, self.protocol)
 
 
 def start(life, places, ledger, draw_for, kind=Worker):

@@ -10,6 +10,10 @@ PATIENCE = 30
 TRIES = 20
 # Jobs are taken again if for so long none was refused: longer than the server waits before it looks for room again.
 STEADY_SECONDS = 1.2
+# What is answered to who holds a job on a lease that ends with time, and says meanwhile that it is there, or is done.
+HONOURED = {"workq": [b"+OK"], "goqueue": [b"OK"], "beanstalkd": [b"TOUCHED", b"DELETED"]}
+# The shortest lease of those that count it in seconds, and a little.
+LEASE_SECONDS = 1.3
 
 
 class Probe(rough.Rough):
@@ -38,7 +42,7 @@ class Probe(rough.Rough):
         taken = self.client.take(self.queue)
         if taken is None:
             raise Unexpected(f"{self.name}: there is no job in the queue {self.queue}")
-        return self.ledger.taken(taken, durable), taken.reference
+        return self.ledger.taken(taken, self.protocol, durable), taken.reference
 
 
 class Probes:
@@ -74,14 +78,20 @@ class Leases(Probes):
         self.seconds, self.taken = seconds, []
 
     def take(self):
-        """Must be followed by the stop at once: the leases are short."""
+        """Must be followed by the stop at once: the leases are short. What was taken before is left to whoever waits."""
+        self.taken = []
         lease = self.seconds * self.draw.uniform(0.4, 0.9)
         wanted = {"workq": max(lease, 0.15)}
-        if self.seconds > 1.3:
-            wanted |= {"goqueue": 1, "beanstalkd": 1}
+        if self.seconds > LEASE_SECONDS:
+            wanted |= {"goqueue": 1, "beanstalkd": 1}  # whole seconds
+        self.wanted = len(wanted)
         for protocol, seconds in wanted.items():
             # A busy machine may need more than one try; what it cannot do at all is counted, and missed in the end.
             any(self.take_one(protocol, seconds) for _ in range(TRIES))
+
+    def run_at(self, moment):
+        """Whether all that should have been taken was, and is leased still."""
+        return sum(until > moment for *_, until in self.taken) == self.wanted
 
     def take_one(self, protocol, seconds):
         """Whether enough of the lease is left."""
@@ -111,6 +121,9 @@ class Leases(Probes):
         for holder, _rival, job, reference, _until in self.taken:
             self.ledger.ending(job, holder.client.ENDS)
             holder.client.deaf = True
+            if holder.protocol == "beanstalkd":
+                with contextlib.suppress(Unread):
+                    holder.client.touch(reference)
             with contextlib.suppress(Unread):
                 holder.client.end(job.queue, reference)
             holder.client.deaf = False
@@ -118,18 +131,20 @@ class Leases(Probes):
     def check(self):
         """The answers count, and whoever waits gets what is put now."""
         for holder, rival, job, _reference, _until in self.taken:
-            answer = holder.client.word() if holder.protocol == "goqueue" else holder.client.line()
-            if answer not in (b"+OK", b"OK", b"DELETED"):
-                holder.wrong("leases lost", f"what was sent while the server stood still was answered {answer!r}")
+            hear = holder.client.word if holder.protocol == "goqueue" else holder.client.line
+            expected = HONOURED[holder.protocol]
+            answers = [hear() for _ in expected]
+            if answers != expected:
+                holder.wrong("leases lost", f"what was sent while the server stood still was answered {answers}")
                 continue
-            self.ledger.acknowledged_end(job)
-            self.ledger.count("honoured after SIGSTOP")
+            self.ledger.acknowledged_end(job, holder.protocol)
+            self.ledger.count_by("honoured after SIGSTOP", holder.protocol)
             following = holder.put_here()
             taken = heard(rival.client)
             if taken.body != following.body:
                 rival.wrong("leases lost", f"{job.key} was answered in time, and this came: {taken.body[:60]!r}")
                 continue
-            rival.end(self.ledger.taken(taken, False), taken.reference)
+            rival.end(self.ledger.taken(taken, rival.protocol, False), taken.reference)
 
 
 def heard(client):
@@ -163,7 +178,8 @@ class Room(Probes):
             self.ledger.ending(job, probe.client.ENDS)
             try:
                 probe.client.end(job.queue, reference)
-                self.ledger.acknowledged_end(job)
+                self.ledger.acknowledged_end(job, probe.protocol)
+                self.ledger.count_by("finished without room", probe.protocol)
             except Refused as refused:
                 probe.wrong("finishing refused", f"{job.key}: {refused}")
 

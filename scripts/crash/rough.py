@@ -91,7 +91,7 @@ class Rough(load.Worker):
                 # A result needs room; without one, what is there can be finished.
                 self.ledger.ending(job, "completed")
                 self.client.end(job.queue, reference)
-                self.ledger.acknowledged_end(job)
+                self.ledger.acknowledged_end(job, self.protocol)
         except Refused as refused:
             if self.has_reserve:
                 self.wrong("finishing refused", f"{job.key} cannot be ended: {refused}")
@@ -100,7 +100,7 @@ class Rough(load.Worker):
     # --- the ways to vanish
 
     def vanish(self, how):
-        self.ledger.count(f"clients {how}")
+        self.ledger.count_by(f"clients {how}", self.protocol)
         self.ledger.let_go(self.holder)
         if how == "half-closed":
             self.client.last = True

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-from clients import PROTOCOLS, Workq
+from clients import PROTOCOLS, Beanstalkd, Workq
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PATIENCE = 60  # seconds that a start, or an end, may take
@@ -96,6 +96,7 @@ def verify(binary, data, ledger):
 def look(places, ledger, draw, ended_max=500):
     """After a start: is everything as it was promised? Of those that had ended before the last look, at most so many are
     looked up once more; all if that is None."""
-    client = Workq(places["workq"])
-    ledger.look(client, draw, ended_max)
+    client, tubes = Workq(places["workq"]), Beanstalkd(places["beanstalkd"])
+    ledger.look(client, tubes, draw, ended_max)
     client.close()
+    tubes.close()

@@ -145,8 +145,15 @@ class Conversation:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
+    def doing(self, step):
+        """What a step does. A later piece is of the request that was begun."""
+        client = self.state.clients.get(step.client)
+        begun = client.pending[-1:] if client and step.act == "send" else []
+        requests = [*step.requests[:1], *begun]
+        return requests[0].line() if requests else step.act
+
     async def compare(self, step):
-        self.after, self.said = step.requests[0].line() if step.requests else step.act, ([], [])
+        self.after, self.said = self.doing(step), ([], [])
         # What a client put, or held when it left, may have been given to another.
         order = sorted(self.wires.items(), key=lambda item: (item[0] != step.client, not item[1][0].ended))
         for number, wires in order:
