@@ -62,6 +62,11 @@ fn main() -> Result<()> {
         }
     }
     let mut files: BTreeMap<&str, Vec<(usize, &Mutant)>> = BTreeMap::new();
+    let roots: BTreeSet<String> = mutants.iter().map(|mutant| root(&mutant.file)).collect();
+    for root in &roots {
+        // The switch stands there, whether there is a change in it or not.
+        files.entry(root).or_default();
+    }
     for (number, mutant) in mutants.iter().enumerate() {
         let chosen = files.entry(&mutant.file).or_default();
         if alone.map_or(!left_out.contains(&number), |alone| alone == number) {
@@ -74,8 +79,8 @@ fn main() -> Result<()> {
         let changed = match alone {
             Some(_) => plain(&source, &chosen)?,
             None => {
-                let root = if file.ends_with("src/lib.rs") { weave::SWITCH } else { "" };
-                weave::weave(&source, &chosen, &mut built_in).with_context(|| file.to_owned())? + root
+                let switch = if roots.contains(file) { weave::SWITCH } else { "" };
+                weave::weave(&source, &chosen, &mut built_in).with_context(|| file.to_owned())? + switch
             }
         };
         write_if_changed(&Path::new(to).join(file), &changed)?;
@@ -83,6 +88,12 @@ fn main() -> Result<()> {
     let numbers: Vec<String> = built_in.iter().map(usize::to_string).collect();
     writeln!(io::stdout(), "{}", numbers.join(" "))?;
     Ok(())
+}
+
+/// The root of the crate that this file is in.
+fn root(file: &str) -> String {
+    let (package, _) = file.split_once("/src/").unwrap_or_default();
+    format!("{package}/src/lib.rs")
 }
 
 /// The source with the one change in it, if it is in this file.
