@@ -244,6 +244,12 @@ impl Job {
         self.unheard_over_ms = self.unheard_over_ms.max(at_ms.max(1));
     }
 
+    /// Whether someone may have had it then or later: also one who did not hear of it, and from whom it was taken back since.
+    #[must_use]
+    pub fn may_have_been_held_since(&self, since: When) -> bool {
+        self.was_taken || self.may_be_taken || self.unheard_over_ms >= since.at_ms.max(1)
+    }
+
     /// Someone asks for something that may end its lease.
     pub(super) fn disturb(&mut self) {
         self.disturbing += 1;

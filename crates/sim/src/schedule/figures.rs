@@ -198,7 +198,7 @@ impl Schedule {
                 let of_another = job.put.queue != *queue && queues.contains(&job.put.queue);
                 let may_be = [
                     true,
-                    unclear || job.was_taken || job.may_be_taken || job.put.dead_queue.is_some(),
+                    unclear || job.may_have_been_held_since(asked) || job.put.dead_queue.is_some(),
                     unclear || self.ledger.may_be(job.put.entry, true, at_ms),
                     job.may_have_been_buried_since(turn),
                 ];

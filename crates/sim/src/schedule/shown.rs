@@ -141,7 +141,7 @@ impl Schedule {
         let is_said = |fact: &str| facts.iter().any(|said| said == fact);
         let may_be_buried = job.may_have_been_buried_since(asked.turn);
         let may_be_held =
-            job.was_taken || job.may_be_taken || self.people.iter().any(|who| self.asks_for(who, job.put.queue));
+            job.may_have_been_held_since(asked) || self.people.iter().any(|who| self.asks_for(who, job.put.queue));
         let may_be_held = may_be_held || job.put.dead_queue.is_some();
         if is_said("state: buried") && !may_be_buried || is_said("state: reserved") && !may_be_held {
             return Err(format!("job {} is said to be what it cannot be: {facts:?}, and {job:?}", held.entry));
