@@ -290,10 +290,11 @@ impl Engine {
 
     /// The log has been given [`Engine::records`].
     pub fn clear_records(&mut self) {
-        // A burst must not keep its memory for ever.
+        // A burst must not keep its memory for ever, and nobody may be refused for it.
         const KEPT_BYTES_MAX: usize = 1 << 20;
+        const KEPT_SHARE: usize = 16;
         self.records.clear();
-        self.records.shrink_to(KEPT_BYTES_MAX);
+        self.records.shrink_to(KEPT_BYTES_MAX.min(self.limits.memory_bytes_max / KEPT_SHARE));
         self.store.stretches.settle();
     }
 

@@ -83,3 +83,14 @@ fn memory_grows_by_what_is_put_and_a_burst_of_records_keeps_little() {
     assert!(left <= (1 << 20) + 1_000, "{left}");
     assert!(left > 1 << 19, "it keeps some, for the next batch: {left}");
 }
+
+#[test]
+fn where_there_is_little_memory_a_burst_of_records_keeps_a_sixteenth_of_it() {
+    const MEMORY: usize = 1 << 20;
+    let mut engine = Engine::new(Limits { memory_bytes_max: MEMORY, ..Limits::default() }, 1, 0);
+    engine.begin_stretch();
+    work_of(&mut engine, put("q", MEMORY / 2));
+    work_of(&mut engine, Command::Remove { job: JobRef::Number(1), by: By::Anyone });
+    let left = engine.memory_bytes();
+    assert!(left <= MEMORY / 16 + 2_000, "{left}");
+}
