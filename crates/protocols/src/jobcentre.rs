@@ -3,14 +3,13 @@
 //! A bad request is answered with an error and never ends the connection. A job comes back as the
 //! text it was sent as.
 
-use std::io::Write as _;
-
 use jobyard_engine::{
     By, Choice, Command, Hold, JobNumber, JobRef, JobView, LeaseRequest, Limits, NewJob, Parting, QueueName, Refusal,
     Reply, Wait,
 };
 
 use crate::codec::{Codec, Context, Farewell, Next};
+use crate::digits::write_number;
 use crate::input::{Input, Line};
 use crate::json::{self, Escapes, Keys, Malformed, NoString};
 use crate::table::Begins;
@@ -62,7 +61,10 @@ impl Codec for Jobcentre {
 
     fn encode(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
         match reply {
-            Reply::Enqueued { number, .. } => _ = writeln!(out, "{{\"status\":\"ok\",\"id\":{number}}}"),
+            Reply::Enqueued { number, .. } => {
+                write_ok_and_id(out, *number);
+                out.extend_from_slice(b"}\n");
+            }
             Reply::Leased { job, .. } => write_job(out, job),
             Reply::NoJob | Reply::Refused(Refusal::NoSuchJob) => write_no_job(out),
             Reply::Refused(refusal) => write_error(out, &refusal_text(*refusal, context.limits)),
@@ -196,11 +198,19 @@ fn on_job(fields: &Fields<'_>, command: fn(JobRef) -> Command) -> Result<Request
 
 /// `{"status":"ok","id":12345,"job":{…},"pri":123,"queue":"queue1"}`
 fn write_job(out: &mut Vec<u8>, job: &JobView<'_>) {
-    _ = write!(out, "{{\"status\":\"ok\",\"id\":{},\"job\":", job.number);
+    write_ok_and_id(out, job.number);
+    out.extend_from_slice(b",\"job\":");
     views::write_as_object(out, job.body);
-    _ = write!(out, ",\"pri\":{},\"queue\":", views::priority_from_zero(job.urgency));
+    out.extend_from_slice(b",\"pri\":");
+    write_number(out, views::priority_from_zero(job.urgency));
+    out.extend_from_slice(b",\"queue\":");
     json::write_string(out, &views::text(job.queue.as_bytes()), Escapes::Fewest);
     out.extend_from_slice(b"}\n");
+}
+
+fn write_ok_and_id(out: &mut Vec<u8>, number: JobNumber) {
+    out.extend_from_slice(b"{\"status\":\"ok\",\"id\":");
+    write_number(out, number);
 }
 
 fn write_no_job(out: &mut Vec<u8>) {

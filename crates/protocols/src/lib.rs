@@ -6,6 +6,7 @@ mod any;
 pub mod beanstalkd;
 mod codec;
 mod dates;
+mod digits;
 mod goqueue;
 mod guard;
 mod http;

@@ -1,6 +1,7 @@
 //! The lines of the protocol: which verb, and what its words say.
 
 use jobyard_engine::{JobNumber, QueueName, Wait};
+use memchr::memchr;
 
 /// What a line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -207,10 +208,12 @@ const VERBS: [(&[u8], Read); 30] = [
 
 /// What a line says, without its end.
 pub(super) fn parse(line: &[u8]) -> Parsed {
-    if line.contains(&0) {
+    if memchr(0, line).is_some() {
         return Fault::BadFormat.into();
     }
-    let found = VERBS.iter().find_map(|(verb, read)| line.strip_prefix(*verb).map(|rest| (rest, read)));
+    // Most verbs are known to be others by their first letter.
+    let mut likely = VERBS.iter().filter(|(verb, _)| verb.first() == line.first());
+    let found = likely.find_map(|(verb, read)| line.strip_prefix(*verb).map(|rest| (rest, read)));
     found.map_or(Fault::UnknownCommand.into(), |(rest, read)| read(rest))
 }
 
@@ -298,9 +301,15 @@ fn small(rest: &mut &[u8]) -> Option<u32> {
 /// The digits at the front, and how many they are; what is larger than 64 bits is only known to be so.
 fn digits(text: &[u8]) -> Option<(u128, usize)> {
     let end = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = text[..end].iter().fold(0_u128, |value, byte| {
-        value.saturating_mul(10).saturating_add(u128::from(byte - b'0')).min(u128::from(u64::MAX) + 1)
-    });
+    // So many digits always fit into 64 bits.
+    const SHORT: usize = 19;
+    let digits = text[..end].iter().map(|byte| byte - b'0');
+    let value = if end <= SHORT {
+        digits.fold(0, |value, digit| value * 10 + u64::from(digit)).into()
+    } else {
+        let larger = u128::from(u64::MAX) + 1;
+        digits.fold(0_u128, |value, digit| (value * 10 + u128::from(digit)).min(larger))
+    };
     (end > 0).then_some((value, end))
 }
 

@@ -1,11 +1,14 @@
 //! Answers of a line, and jobs.
 
-use std::io::Write;
-
 use jobyard_engine::{JobView, QueueName, Refusal, StateView};
+
+use crate::digits::write_number;
 
 pub(super) const NOT_FOUND: &str = "NOT_FOUND";
 pub(super) const OUT_OF_MEMORY: &str = "OUT_OF_MEMORY";
+
+/// Room for a short line.
+const LINE_BYTES: usize = 32;
 
 /// A line of one word.
 pub(super) fn line(out: &mut Vec<u8>, word: &str) {
@@ -15,7 +18,10 @@ pub(super) fn line(out: &mut Vec<u8>, word: &str) {
 
 /// A word and a number.
 pub(super) fn counted(out: &mut Vec<u8>, word: &str, count: u64) {
-    write!(out, "{word} {count}\r\n").expect("memory takes it");
+    out.extend_from_slice(word.as_bytes());
+    out.push(b' ');
+    write_number(out, count);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// A word and a tube.
@@ -36,7 +42,13 @@ pub(super) fn found(job: &JobView<'_>, out: &mut Vec<u8>) {
 
 /// A job, behind a word.
 pub(super) fn job(out: &mut Vec<u8>, word: &str, job: &JobView<'_>) {
-    write!(out, "{word} {} {}\r\n", job.number, job.body.len()).expect("memory takes it");
+    out.reserve(job.body.len() + 2 * LINE_BYTES);
+    out.extend_from_slice(word.as_bytes());
+    out.push(b' ');
+    write_number(out, job.number);
+    out.push(b' ');
+    write_number(out, job.body.len());
+    out.extend_from_slice(b"\r\n");
     out.extend_from_slice(job.body);
     out.extend_from_slice(b"\r\n");
 }

@@ -1,9 +1,8 @@
 //! What the server says: `VERB {json}` lines, compact, with Go's escapes.
 
-use std::io::Write as _;
-
 use jobyard_engine::{Counters, JobNumber, JobView, Limits, QueueView, Refusal};
 
+use crate::digits::write_number;
 use crate::json::{self, Escapes};
 use crate::views;
 
@@ -28,7 +27,9 @@ pub(super) fn error(out: &mut Vec<u8>, text: &str) {
 
 /// `OK {"id":1}`
 pub(super) fn pushed(out: &mut Vec<u8>, number: JobNumber) {
-    _ = writeln!(out, "OK {{\"id\":{number}}}");
+    out.extend_from_slice(b"OK {\"id\":");
+    write_number(out, number);
+    out.extend_from_slice(b"}\n");
 }
 
 /// Clients keep the failures in a byte. Only a job of another protocol can have more.
@@ -37,7 +38,9 @@ const FAILURES_SHOWN_MAX: u64 = 255;
 /// `OK {"id":1,"queue":"mail","name":"send-email","payload":{…},"failures":2}`
 pub(super) fn fetched(out: &mut Vec<u8>, job: &JobView<'_>) {
     let queue = views::text(job.queue.as_bytes());
-    _ = write!(out, "OK {{\"id\":{},\"queue\":", job.number);
+    out.extend_from_slice(b"OK {\"id\":");
+    write_number(out, job.number);
+    out.extend_from_slice(b",\"queue\":");
     json::write_string(out, &queue, Escapes::Html);
     out.extend_from_slice(b",\"name\":");
     json::write_string(out, job.name.unwrap_or(&queue), Escapes::Html);
@@ -46,7 +49,8 @@ pub(super) fn fetched(out: &mut Vec<u8>, job: &JobView<'_>) {
         views::write_as_value(out, job.body);
     }
     if job.failures > 0 {
-        _ = write!(out, ",\"failures\":{}", job.failures.min(FAILURES_SHOWN_MAX));
+        out.extend_from_slice(b",\"failures\":");
+        write_number(out, job.failures.min(FAILURES_SHOWN_MAX));
     }
     out.extend_from_slice(b"}\n");
 }
@@ -58,27 +62,43 @@ pub(super) fn info(out: &mut Vec<u8>, queues: &[QueueView<'_>], metrics: Option<
         out.extend_from_slice(if at == 0 { b"{\"name\":" } else { b",{\"name\":" });
         json::write_string(out, &views::text(queue.name.as_bytes()), Escapes::Html);
         let counts = &queue.counts;
-        let (ready, delayed, leased) = (counts.ready, counts.delayed, counts.leased);
-        _ = write!(out, ",\"ready\":{ready},\"delayed\":{delayed},\"to_ack\":{leased}}}");
+        let counts = [("ready", counts.ready), ("delayed", counts.delayed), ("to_ack", counts.leased)];
+        for (name, count) in counts {
+            counted(out, name, count as u64);
+        }
+        out.push(b'}');
     }
     out.push(b']');
     if let Some((clients, counters)) = metrics {
-        let Counters { enqueued, leased, completed, failed, dead, .. } = counters;
-        _ = write!(
-            out,
-            ",\"metrics\":{{\"clients\":{clients},\"pushed\":{enqueued},\"fetched\":{leased},\
-             \"acked\":{completed},\"nacked\":{failed},\"dead\":{dead}}}"
-        );
+        out.extend_from_slice(b",\"metrics\":{\"clients\":");
+        write_number(out, clients);
+        let Counters { enqueued, leased, completed, failed, dead, .. } = *counters;
+        for (name, count) in
+            [("pushed", enqueued), ("fetched", leased), ("acked", completed), ("nacked", failed), ("dead", dead)]
+        {
+            counted(out, name, count);
+        }
+        out.push(b'}');
     }
     out.extend_from_slice(b"}\n");
+}
+
+/// `,"name":count`
+fn counted(out: &mut Vec<u8>, name: &str, count: u64) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    write_number(out, count);
 }
 
 /// `OK {"ids":[1,2]}`
 pub(super) fn grouped(out: &mut Vec<u8>, numbers: &[JobNumber]) {
     let Some((first, others)) = numbers.split_first() else { return ok(out) };
-    _ = write!(out, "OK {{\"ids\":[{first}");
-    for number in others {
-        _ = write!(out, ",{number}");
+    out.extend_from_slice(b"OK {\"ids\":[");
+    write_number(out, *first);
+    for &number in others {
+        out.push(b',');
+        write_number(out, number);
     }
     out.extend_from_slice(b"]}\n");
 }

@@ -11,6 +11,7 @@ use jobyard_engine::{
 };
 
 use crate::codec::{Codec, Context, Farewell, Next};
+use crate::digits;
 use crate::ids::parse_uuid;
 use crate::input::{Input, Line};
 use crate::options::{Dialect, Options};
@@ -135,7 +136,7 @@ impl Codec for Takeanumber {
         match (std::mem::take(&mut self.asked), reply) {
             (Asked::Len, Reply::Queue(queue)) => write_number(queue.counts.ready + queue.counts.delayed, out),
             (Asked::Len, Reply::Refused(Refusal::NoSuchQueue)) => write_number(0, out),
-            (Asked::Add, Reply::Enqueued { uuid, .. }) => write_simple(uuid.to_string().as_bytes(), out),
+            (Asked::Add, Reply::Enqueued { uuid, .. }) => write_id(*uuid, out),
             (Asked::Reserve, Reply::Leased { job, .. }) => write_reserved(job, self.form, out),
             (Asked::Reserve, Reply::NoJob) => write_no_job(self.dialect, out),
             (Asked::Retry, Reply::Failed { finally: false }) | (Asked::Done, Reply::Done) => write_simple(b"OK", out),
@@ -281,14 +282,16 @@ fn body_too_long(limits: &Limits) -> String {
 
 /// `+<id> <body>`, which cannot hold a line's end: what was asked as an array is then answered as a bulk string.
 fn write_reserved(job: &JobView<'_>, form: Form, out: &mut Vec<u8>) {
-    let id = job.uuid.to_string();
-    out.reserve(id.len() + job.body.len() + 32);
+    const ID_BYTES: usize = 36;
+    out.reserve(ID_BYTES + job.body.len() + 32);
     if form == Form::Array && memchr::memchr2(b'\r', b'\n', job.body).is_some() {
-        out.extend_from_slice(format!("${}\r\n", id.len() + 1 + job.body.len()).as_bytes());
+        out.push(b'$');
+        digits::write_number(out, ID_BYTES + 1 + job.body.len());
+        out.extend_from_slice(b"\r\n");
     } else {
         out.push(b'+');
     }
-    out.extend_from_slice(id.as_bytes());
+    digits::write_uuid(out, job.uuid);
     out.push(b' ');
     out.extend_from_slice(job.body);
     out.extend_from_slice(b"\r\n");
@@ -302,7 +305,15 @@ fn write_no_job(dialect: Dialect, out: &mut Vec<u8>) {
 }
 
 fn write_number(number: usize, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!(":{number}\r\n").as_bytes());
+    out.push(b':');
+    digits::write_number(out, number);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_id(id: Uuid, out: &mut Vec<u8>) {
+    out.push(b'+');
+    digits::write_uuid(out, id);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn write_simple(text: &[u8], out: &mut Vec<u8>) {

@@ -9,13 +9,14 @@ use super::fault::Fault;
 use super::values::DAY_MS;
 use crate::codec::{Context, Farewell};
 use crate::dates::write_utc;
+use crate::digits::{write_number, write_uuid};
 use crate::options::Dialect;
 
 /// Writes a reply of the engine.
 pub(super) fn reply(reply: &Reply<'_>, dialect: Dialect, out: &mut Vec<u8>, context: &Context<'_>) {
     let default_lease_ms = context.limits.default_lease_ms;
     match reply {
-        Reply::Enqueued { .. } | Reply::Done | Reply::Failed { .. } => line(out, format_args!("+OK")),
+        Reply::Enqueued { .. } | Reply::Done | Reply::Failed { .. } => out.extend_from_slice(b"+OK\r\n"),
         Reply::Leased { job, .. } => leased(job, dialect, out, default_lease_ms),
         Reply::NoJob | Reply::TimedOut => line(out, format_args!("-TIMEOUT")),
         Reply::Result { uuid, success, result } => finished(*uuid, *success, result, out),
@@ -64,13 +65,16 @@ fn refused(refusal: Refusal, out: &mut Vec<u8>) {
 }
 
 fn leased(job: &JobView<'_>, dialect: Dialect, out: &mut Vec<u8>, default_lease_ms: u64) {
-    line(out, format_args!("+OK 1"));
-    text(out, format_args!("{} ", job.uuid));
+    out.extend_from_slice(b"+OK 1\r\n");
+    write_uuid(out, job.uuid);
+    out.push(b' ');
     out.extend_from_slice(job.queue.as_bytes());
     if dialect == Dialect::Original {
         text(out, format_args!(" {}", ttr(job, default_lease_ms)));
     }
-    line(out, format_args!(" {}", job.body.len()));
+    out.push(b' ');
+    write_number(out, job.body.len());
+    out.extend_from_slice(b"\r\n");
     block(out, job.body);
 }
 
