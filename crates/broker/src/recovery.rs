@@ -188,3 +188,28 @@ impl<L: Log> Broker<L> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jobyard_engine::Limits;
+    use jobyard_log::{Batch, MemoryLog};
+
+    use super::*;
+
+    #[test]
+    fn when_the_last_batch_was_decided_is_known_as_soon_as_it_was_read() {
+        let mut log = MemoryLog::new(1, 0);
+        let claim = log.claim(0).unwrap();
+        let moment = |engine_ms| Moment { engine_ms, ..Moment::default() };
+        for position in 1..=3 {
+            log.submit(claim.epoch, position, Batch { at: moment(10 * position), payload: b"" });
+            log.completed();
+        }
+        let mut log = log.crash();
+        let claim = log.claim(claim.epoch).unwrap();
+        let (mut replay, mut engine) = (Replay::new(&claim), Engine::new(Limits::default(), claim.epoch, 0));
+        assert_eq!(replay.last(), None);
+        while !replay.portion(&mut log, &mut engine, 1, &mut |_, _| {}).unwrap() {}
+        assert_eq!(replay.last(), Some(moment(30)));
+    }
+}

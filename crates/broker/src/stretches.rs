@@ -263,6 +263,22 @@ mod tests {
         assert!(!is_scarce(&extent(0, false, 0), 0), "more may be found");
     }
 
+    #[test]
+    fn the_log_is_shown_by_its_oldest_and_its_newest_segment() {
+        let mut engine = Engine::new(jobyard_engine::Limits::default(), 1, 0);
+        let mut stretches = Stretches::default();
+        let written = Written { decided: 3, anew: 4 };
+        let view = |oldest, newest, segment_bytes| LogView { oldest, newest, segment_bytes, written };
+        assert_eq!(stretches.view(written), view(0, 0, 0));
+        stretches.set_segment_bytes(SEGMENT);
+        for position in [1, 5, 9] {
+            stretches.begin(position, &mut engine);
+        }
+        assert_eq!(stretches.view(written), view(1, 3, SEGMENT));
+        stretches.starts.pop_front();
+        assert_eq!(stretches.view(written), view(2, 3, SEGMENT));
+    }
+
     /// A broker whose log has so many segments, and of whose oldest half is dead; those who ask are waited with.
     fn short_of_room(segments: u64) -> Broker<ToldLog> {
         let extent = Extent { bytes: 9 * SEGMENT, spares: 1, ..extent(0, true, 0) };

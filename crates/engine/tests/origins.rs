@@ -90,7 +90,7 @@ fn an_origin_outlives_its_job_and_is_no_job_to_anybody() {
     world.complete(2);
     for restarted in [false, true] {
         assert_eq!(open(&mut world, "", 9), ["a", "b"], "restarted: {restarted}");
-        assert_eq!(world.numbers(), [0; 0]);
+        assert_eq!((world.numbers(), world.engine.jobs()), (vec![], 0));
         for number in [1, 2] {
             let job = JobRef::Number(number);
             assert!(!world.exists(number));
@@ -112,6 +112,18 @@ fn an_origin_outlives_its_job_and_is_no_job_to_anybody() {
     assert_eq!((open(&mut world, "", 9).len(), world.engine.jobs()), (0, 0));
     assert!(!world.engine.has_queue(&name("q")), "nothing is left of it");
     restart(&mut world);
+}
+
+#[test]
+fn a_job_that_is_done_and_has_a_result_is_there_whether_its_origin_is_open_or_not() {
+    let mut world = claimed();
+    world.enqueue(NewJob { lifetime_ms: Some(1_000), ..from("a") });
+    world.complete(1);
+    for still_open in [true, false] {
+        assert_eq!((world.engine.jobs(), world.exists(1)), (1, true), "still open: {still_open}");
+        assert_eq!(close(&mut world, "a").is_none(), still_open);
+        restart(&mut world);
+    }
 }
 
 #[test]

@@ -308,6 +308,8 @@ fn attending_what_is_there_looking_at_a_short_body_and_what_befalls_a_job_again_
     world.ask(alice, &format!("put q short\nput q {}\n", "long".repeat(2_000)));
     // Of which more is kept than of others.
     assert_eq!(world.ask(alice, &format!("at {} q\n", i64::MAX)), "put 3\n");
+    // A little, and a byte more. There is no sixth.
+    world.ask(alice, &format!("put q {}\nput q {}\n", "x".repeat(4 << 10), "x".repeat((4 << 10) + 1)));
     let attend = |queue: &[u8]| Command::Attend { queue: QueueName::new(queue), role: Role::Taker, keeps_queue: false };
     let look = |number| Command::Look(Look::Job(JobRef::Number(number)));
     let bury = |number| Command::Bury { job: JobRef::Number(number), urgency: 0 };
@@ -320,9 +322,11 @@ fn attending_what_is_there_looking_at_a_short_body_and_what_befalls_a_job_again_
         (look(1), false),
         (look(2), true),
         (look(4), false),
+        (look(5), true),
+        (look(6), false),
         (bury(1), true),
         (bury(3), false),
-        (bury(4), false),
+        (bury(6), false),
         (release(1, again), true),
         (release(1, None), false),
         (release(3, again), false),

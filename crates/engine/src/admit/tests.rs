@@ -363,3 +363,20 @@ fn of_two_jobs_with_one_uuid_the_older_goes() {
     assert_eq!(mended.snapshot().jobs.iter().map(|job| job.number).collect::<Vec<_>>(), [2]);
     check_mended(mended);
 }
+
+#[test]
+fn a_burial_that_nobody_can_have_counted_to_is_the_next_one() {
+    for (order, counted) in [(BELIEVED_MAX - 1, BELIEVED_MAX - 1), (BELIEVED_MAX, 1), (u64::MAX, 1)] {
+        let mut engine = Engine::new(Limits::default(), 1, 0);
+        engine.begin_stretch();
+        let job = NewJob::plain(QueueName::new(b"q"), Box::default());
+        engine.handle(NOW, ClientId(1), Command::Enqueue(Box::new(job)), &mut |_, _| {});
+        let mut records = engine.records().to_vec();
+        Record::Buried { number: 1, urgency: 0, order }.encode(&mut records);
+        let mut salvaged = Engine::new(Limits::default(), 2, 0);
+        salvaged.begin_stretch();
+        salvaged.replay(&records, History::Damaged).unwrap();
+        assert_eq!(salvaged.store.job(1).state, State::Buried { order: counted }, "{order}");
+        assert_eq!(salvaged.store.next_burial, counted + 1);
+    }
+}
