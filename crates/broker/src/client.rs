@@ -376,7 +376,8 @@ impl Client {
     /// The memory its buffers take.
     pub(crate) fn memory_bytes(&self) -> usize {
         let buffers = self.input.memory_bytes() + self.codec.unfinished_bytes() + self.output.memory_bytes();
-        size_of::<Client>() + size_of::<ClientId>() + self.codec.kept_bytes() + buffers
+        // In the table there is its id, and where it is.
+        size_of::<Client>() + 2 * size_of::<ClientId>() + self.codec.kept_bytes() + buffers
     }
 }
 
@@ -547,7 +548,7 @@ mod tests {
     #[test]
     fn a_client_takes_itself_and_its_buffers() {
         let alone = client().memory_bytes();
-        assert_eq!(alone, size_of::<Client>() + size_of::<ClientId>() + 1_000);
+        assert_eq!(alone, size_of::<Client>() + 2 * size_of::<ClientId>() + 1_000);
         let mut sent = client();
         sent.input.push(&[b'x'; 500]);
         assert_eq!(sent.memory_bytes(), alone + sent.input.memory_bytes());

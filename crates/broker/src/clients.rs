@@ -1,8 +1,8 @@
 //! All connections, and which of them have something to do.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use jobyard_engine::{ByNumber, ClientId, Limits};
+use jobyard_engine::{ClientId, Limits};
 use jobyard_protocols::Codec;
 
 use crate::client::{Client, Counted};
@@ -11,8 +11,7 @@ use crate::timers::Timers;
 /// All connections.
 #[derive(Default)]
 pub(crate) struct Clients {
-    /// Ids are counted by whoever accepts clients, never chosen by these.
-    by_id: HashMap<ClientId, Client, ByNumber>,
+    connected: Connected,
     /// Those that have something to decode, the one whose turn it is first.
     pub(crate) queue: VecDeque<ClientId>,
     /// In this turn: up to when all that had arrived was read.
@@ -36,14 +35,13 @@ impl Clients {
     pub(crate) fn add(&mut self, id: ClientId, codec: Box<dyn Codec>, turned_away: bool, probes: bool) {
         self.total += 1;
         self.turned_away += usize::from(turned_away);
-        let previous = self.by_id.insert(id, Client::new(self.total, codec, turned_away, probes));
-        assert!(previous.is_none(), "{id:?} was given twice");
+        self.connected.insert(id, Client::new(self.total, codec, turned_away, probes));
         self.change(id);
     }
 
     /// Forgets a client.
     pub(crate) fn remove(&mut self, id: ClientId) {
-        let Some(mut client) = self.by_id.remove(&id) else { return };
+        let Some(mut client) = self.connected.remove(id) else { return };
         self.turned_away -= usize::from(client.turned_away);
         self.heartbeats.replace(&mut client.heartbeat, id, None);
         self.farewells.replace(&mut client.farewell, id, None);
@@ -52,31 +50,31 @@ impl Clients {
     }
 
     pub(crate) fn get(&self, id: ClientId) -> Option<&Client> {
-        self.by_id.get(&id)
+        self.connected.get(id)
     }
 
     pub(crate) fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
-        self.by_id.get_mut(&id)
+        self.connected.get_mut(id)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
+        self.connected.count
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.connected.count == 0
     }
 
-    /// All ids, in order: the order of a hash table must decide nothing.
+    /// All ids, in order: that of the slots must decide nothing.
     pub(crate) fn ids(&self) -> Vec<ClientId> {
-        let mut ids: Vec<_> = self.by_id.keys().copied().collect();
+        let mut ids: Vec<_> = self.connected.iter().map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids
     }
 
     /// Something happened to the client: it will be settled at the end of the turn.
     pub(crate) fn change(&mut self, id: ClientId) {
-        if let Some(client) = self.by_id.get_mut(&id)
+        if let Some(client) = self.connected.get_mut(id)
             && !client.listed
         {
             client.listed = true;
@@ -86,7 +84,7 @@ impl Clients {
 
     /// Queues the client at the back, if it has something to decode.
     pub(crate) fn queue_up(&mut self, id: ClientId, limits: &Limits) {
-        if let Some(client) = self.by_id.get_mut(&id)
+        if let Some(client) = self.connected.get_mut(id)
             && !client.queued
             && client.runnable(limits)
         {
@@ -98,7 +96,7 @@ impl Clients {
 
     /// Brings the client's timers up to date.
     pub(crate) fn schedule(&mut self, id: ClientId, limits: &Limits) {
-        let Some(client) = self.by_id.get_mut(&id) else { return };
+        let Some(client) = self.connected.get_mut(id) else { return };
         let (silent_at_ms, farewell_at_ms) = (client.silent_at_ms(), client.farewell_at_ms(limits));
         self.heartbeats.set(&mut client.heartbeat, id, silent_at_ms);
         self.farewells.set(&mut client.farewell, id, farewell_at_ms);
@@ -109,7 +107,7 @@ impl Clients {
     pub(crate) fn next_silent(&mut self, until_ms: u64, limits: &Limits) -> Option<(u64, ClientId)> {
         loop {
             let (at_ms, id) = self.heartbeats.first().filter(|&(at_ms, _)| at_ms <= until_ms)?;
-            let client = self.by_id.get_mut(&id).expect("a client's timers go with it");
+            let client = self.connected.get_mut(id).expect("a client's timers go with it");
             let silent_at_ms = client.silent_at_ms();
             if silent_at_ms == Some(at_ms) && !client.unheard(limits) {
                 return Some((at_ms, id));
@@ -124,7 +122,7 @@ impl Clients {
     pub(crate) fn next_farewell(&mut self, until_ms: u64, limits: &Limits) -> Option<ClientId> {
         loop {
             let (at_ms, id) = self.farewells.first().filter(|&(at_ms, _)| at_ms <= until_ms)?;
-            let client = self.by_id.get_mut(&id).expect("a client's timers go with it");
+            let client = self.connected.get_mut(id).expect("a client's timers go with it");
             let farewell_at_ms = client.farewell_at_ms(limits);
             if farewell_at_ms == Some(at_ms) {
                 return Some(id);
@@ -135,7 +133,7 @@ impl Clients {
 
     /// Counts again what the client takes.
     pub(crate) fn recount(&mut self, id: ClientId) {
-        let Some(client) = self.by_id.get_mut(&id) else { return };
+        let Some(client) = self.connected.get_mut(id) else { return };
         let now = Counted { input_bytes: client.unfinished_bytes(), memory_bytes: client.memory_bytes() };
         let before = std::mem::replace(&mut client.counted, now);
         self.counted.input_bytes = self.counted.input_bytes + now.input_bytes - before.input_bytes;
@@ -144,8 +142,46 @@ impl Clients {
 
     /// The client with the most unfinished input; of several the one that came first.
     pub(crate) fn largest_input(&self) -> Option<ClientId> {
-        let by_size = self.by_id.iter().map(|(&id, client)| (client.unfinished_bytes(), std::cmp::Reverse(id)));
+        let by_size = self.connected.iter().map(|(id, client)| (client.unfinished_bytes(), std::cmp::Reverse(id)));
         by_size.max().map(|(_, std::cmp::Reverse(id))| id)
+    }
+}
+
+/// The clients, by their slots.
+#[derive(Default)]
+struct Connected {
+    slots: Vec<Option<(ClientId, Box<Client>)>>,
+    count: usize,
+}
+
+impl Connected {
+    fn insert(&mut self, id: ClientId, client: Client) {
+        if self.slots.len() <= id.slot() {
+            self.slots.resize_with(id.slot() + 1, || None);
+        }
+        let previous = self.slots[id.slot()].replace((id, Box::new(client)));
+        assert!(previous.is_none(), "{id:?} has the slot of another");
+        self.count += 1;
+    }
+
+    fn remove(&mut self, id: ClientId) -> Option<Box<Client>> {
+        let (_, client) = self.slots.get_mut(id.slot())?.take_if(|(known, _)| *known == id)?;
+        self.count -= 1;
+        Some(client)
+    }
+
+    fn get(&self, id: ClientId) -> Option<&Client> {
+        let (known, client) = self.slots.get(id.slot())?.as_ref()?;
+        (*known == id).then_some(client)
+    }
+
+    fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+        let (known, client) = self.slots.get_mut(id.slot())?.as_mut()?;
+        (*known == id).then_some(client)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+        self.slots.iter().flatten().map(|(id, client)| (*id, &**client))
     }
 }
 

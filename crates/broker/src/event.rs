@@ -19,7 +19,7 @@ pub struct Clock {
 pub enum Event {
     /// A client connected to a listener (by its index in the configuration).
     Accepted {
-        /// Its id, never used before in this process.
+        /// Its id, never used before in this process, and with a slot that no other client has now.
         client: ClientId,
         /// The listener.
         listener: usize,

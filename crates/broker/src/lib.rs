@@ -331,11 +331,14 @@ impl<L: Log> Broker<L> {
                 answered.push(id);
             }
         });
-        for id in std::mem::take(&mut self.answered) {
+        let mut answered = std::mem::take(&mut self.answered);
+        for id in answered.drain(..) {
             let not_before_ms = held_back.filter(|(held, _)| *held == id).map_or(0, |(_, ms)| ms);
             self.seal(id, not_before_ms);
             self.clients.queue_up(id, &self.limits);
         }
+        // What it has allocated is used again.
+        self.answered = answered;
     }
 
     /// The lease never reached its client.

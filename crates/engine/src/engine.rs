@@ -253,11 +253,11 @@ impl Engine {
                 }
             });
         }
-        let held: Vec<JobNumber> =
-            self.store.held.get(&client).map_or_else(Vec::new, |held| held.values().copied().collect());
+        let held: Vec<JobNumber> = self.store.held.get(&client).map_or_else(Vec::new, |held| held.numbers().collect());
         for number in held {
             self.part(now, number, answers);
         }
+        self.store.held.remove(&client);
         self.leave_all(client);
         self.store.claims.end(client);
         self.settle(now, answers);

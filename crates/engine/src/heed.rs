@@ -28,7 +28,7 @@ impl Engine {
             return NEVER_MS;
         };
         self.work += held.len() as u64;
-        let ends = held.values().filter_map(|&number| lease_end_ms(self.store.job(number).state));
+        let ends = held.numbers().filter_map(|number| lease_end_ms(self.store.job(number).state));
         let first = ends.filter(|&until_ms| until_ms != NEVER_MS).min();
         let left_ms = if crate::broken("engine-heed-hasty") { 2 * left_ms } else { left_ms };
         first.map_or(NEVER_MS, |until_ms| until_ms.saturating_sub(left_ms))

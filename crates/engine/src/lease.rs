@@ -37,16 +37,8 @@ impl Engine {
                 self.create_queue(name);
             }
         }
-        let names = each_once(&request.queues);
-        let mut want = LeaseWant {
-            queues: names.iter().filter_map(|name| self.store.queues.id(name.as_bytes())).collect(),
-            choice: request.choice,
-            hold: request.hold,
-            body_without: request.body_without,
-            heed: None,
-        };
-        if let Some(number) = self.choose(now, &want) {
-            return self.lease(now, client, number, (want.hold, want.body_without), answers);
+        if let Some(number) = self.choose_among(now, request) {
+            return self.lease(now, client, number, (request.hold, request.body_without), answers);
         }
         let soon_ms = request.heeds_ms.map_or(NEVER_MS, |left_ms| self.lease_ends_soon_ms(client, left_ms));
         if soon_ms <= now.engine_ms || request.heeds_ms.is_some() && broken("engine-heed-for-nothing") {
@@ -57,8 +49,14 @@ impl Engine {
             Wait::Millis(ms) => now.engine_ms.saturating_add(ms),
             Wait::Forever => NEVER_MS,
         };
-        want.heed = request.heeds_ms.map(|left_ms| Heed { left_ms, wait_until_ms: until_ms });
-        want.queues = names.iter().map(|name| self.store.queues.intern(name.as_bytes())).collect();
+        let names = each_once(&request.queues);
+        let want = LeaseWant {
+            queues: names.iter().map(|name| self.store.queues.intern(name.as_bytes())).collect(),
+            choice: request.choice,
+            hold: request.hold,
+            body_without: request.body_without,
+            heed: request.heeds_ms.map(|left_ms| Heed { left_ms, wait_until_ms: until_ms }),
+        };
         self.begin_wait(client, until_ms.min(soon_ms), Want::Lease(Box::new(want)));
     }
 
@@ -124,15 +122,27 @@ impl Engine {
         self.check_hold(client, hold).map(|()| job.number)
     }
 
-    /// The job that is next for who wants this.
-    fn choose(&self, now: Now, want: &LeaseWant) -> Option<JobNumber> {
-        let leaks = want.choice == Choice::InOrder && broken("engine-pause-leaks");
-        let first = |&queue: &QueueId| {
+    /// The job that is next for who asks for this.
+    fn choose_among(&self, now: Now, request: &LeaseRequest) -> Option<JobNumber> {
+        let id = |name: &QueueName| self.store.queues.id(name.as_bytes());
+        match request.choice {
+            // A queue that is named twice has two chances.
+            Choice::Random if request.queues.len() > 1 => {
+                self.choose(now, request.choice, each_once(&request.queues).into_iter().filter_map(id))
+            }
+            choice => self.choose(now, choice, request.queues.iter().filter_map(id)),
+        }
+    }
+
+    /// The job that is next for who wants one of these queues.
+    fn choose(&self, now: Now, choice: Choice, queues: impl Iterator<Item = QueueId>) -> Option<JobNumber> {
+        let leaks = choice == Choice::InOrder && broken("engine-pause-leaks");
+        let first = |queue: QueueId| {
             let queue = self.store.queues.get(queue);
             if leaks { queue.first_ready() } else { queue.next() }
         };
-        let mut firsts = want.queues.iter().filter_map(first);
-        let key: OrderKey = match want.choice {
+        let mut firsts = queues.filter_map(first);
+        let key: OrderKey = match choice {
             Choice::Best => firsts.min()?,
             Choice::InOrder => firsts.next()?,
             Choice::Random => {
@@ -238,7 +248,7 @@ impl Engine {
             if first == ticket {
                 // Chosen while it still waits: its other queues may exist only as long.
                 let number = self.waiting.get(client).and_then(|waiter| match &waiter.want {
-                    Want::Lease(want) => self.choose(now, want),
+                    Want::Lease(want) => self.choose(now, want.choice, want.queues.iter().copied()),
                     Want::Result(_) | Want::Run { .. } => None,
                 });
                 let (Some(number), Some(Want::Lease(want))) = (number, self.end_wait(client)) else {

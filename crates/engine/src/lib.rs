@@ -18,6 +18,7 @@ mod finish;
 mod group;
 mod hash;
 mod heed;
+mod held;
 mod index;
 mod job;
 mod jobs;

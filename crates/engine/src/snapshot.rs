@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::OwnTime;
 use crate::engine::Engine;
+use crate::held::Held;
 use crate::job::{Due, Job, Rank, State};
 use crate::names::{ClientId, JobNumber, LeaseId, QueueName, Uuid};
 use crate::queue::{DueKey, OrderKey, Queue, QueueId};
@@ -196,7 +197,7 @@ impl Engine {
                 assert!(queue.buried.contains((order, number)), "job {number} among the buried");
             }
             if let State::Held { client, lease, .. } = job.state {
-                assert_eq!(store.held[&client].get(&lease), Some(&number), "job {number} among the held");
+                assert_eq!(store.held[&client].get(lease), Some(number), "job {number} among the held");
                 held += 1;
             }
             assert_eq!(job.blockers().is_empty(), job.state != State::Blocked, "job {number} and its blockers");
@@ -220,7 +221,7 @@ impl Engine {
         assert_eq!(counts(|counts| counts.buried), buried, "buried jobs in queues");
         let due: usize = store.queues.all().map(|queue| queue.due.len() + queue.dated.len()).sum();
         assert_eq!(due, delayed, "jobs that fall due");
-        assert_eq!(store.held.values().map(BTreeMap::len).sum::<usize>(), held, "held jobs");
+        assert_eq!(store.held.values().map(Held::len).sum::<usize>(), held, "held jobs");
         assert_eq!(store.uuids.len(), uuids, "jobs by UUID");
         assert_eq!(store.blocks.values().map(BTreeSet::len).sum::<usize>(), links, "blocked jobs");
         assert_eq!(store.jobs.memory_bytes(), memory_bytes, "memory of jobs");

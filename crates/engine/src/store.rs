@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::admit::COUNT_MAX;
 use crate::attend::Attending;
 use crate::hash::{ByNumber, Seeded};
+use crate::held::Held;
 use crate::job::{Due, Job, State};
 use crate::jobs::Jobs;
-use crate::names::{ClientId, JobNumber, LeaseId, Uuid};
+use crate::names::{ClientId, JobNumber, Uuid};
 use crate::origin::Claims;
 use crate::queue::{DueKey, OrderKey, QueueId, Queues};
 use crate::reply::Tally;
@@ -29,8 +30,8 @@ pub(crate) struct Store {
     pub(crate) claims: Claims,
     /// For each job that blocks others: which, in the order in which they were put.
     pub(crate) blocks: HashMap<JobNumber, BTreeSet<JobNumber>, ByNumber>,
-    /// What each client holds, in the order in which it was leased.
-    pub(crate) held: HashMap<ClientId, BTreeMap<LeaseId, JobNumber>, ByNumber>,
+    /// What each client holds.
+    pub(crate) held: HashMap<ClientId, Held, ByNumber>,
     /// What each client has to do with which queues; not of those that have to do with none.
     pub(crate) attending: Attending,
     /// Queues that have waiting clients and got a ready job.
@@ -150,7 +151,7 @@ impl Store {
 
     /// How many jobs a client holds.
     pub(crate) fn held_count(&self, client: ClientId) -> usize {
-        self.held.get(&client).map_or(0, BTreeMap::len)
+        self.held.get(&client).map_or(0, Held::len)
     }
 
     /// All that a job blocks, directly and by way of others, each once, depth first in the order in
@@ -177,7 +178,7 @@ impl Store {
 pub(crate) struct Indexes<'a> {
     queues: &'a mut Queues,
     timers: &'a mut Timers,
-    held: &'a mut HashMap<ClientId, BTreeMap<LeaseId, JobNumber>, ByNumber>,
+    held: &'a mut HashMap<ClientId, Held, ByNumber>,
     stirred: &'a mut Vec<QueueId>,
 }
 
@@ -185,10 +186,12 @@ impl Indexes<'_> {
     /// Takes a job out of every index that its state puts it in.
     pub(crate) fn leave(&mut self, job: &Job) {
         let number = job.number;
+        if !is_listed(job.state) {
+            return self.leave_unlisted(job);
+        }
         let queue = self.queues.get_mut(job.queue);
         let before_bytes = queue.lists_bytes();
         match job.state {
-            State::Blocked | State::Done | State::Failed => {}
             State::Ready => {
                 queue.ready.remove(OrderKey::of(job));
             }
@@ -208,6 +211,14 @@ impl Indexes<'_> {
             State::Buried { order } => {
                 queue.buried.remove((order, number));
             }
+            _ => {}
+        }
+        self.queues.recount(job.queue, before_bytes);
+    }
+
+    fn leave_unlisted(&mut self, job: &Job) {
+        let (number, queue) = (job.number, self.queues.get_mut(job.queue));
+        match job.state {
             State::Leased { until_ms, .. } => {
                 queue.leased -= 1;
                 self.timers.remove(until_ms, Timer::LeaseEnd(number));
@@ -216,22 +227,21 @@ impl Indexes<'_> {
                 queue.leased -= 1;
                 self.timers.remove(until_ms, Timer::LeaseEnd(number));
                 let held = self.held.get_mut(&client).expect("a holder is known");
-                held.remove(&lease);
-                if held.is_empty() {
-                    self.held.remove(&client);
-                }
+                held.remove(lease);
             }
+            _ => {}
         }
-        self.queues.recount(job.queue, before_bytes);
     }
 
     /// Puts a job into every index that its state asks for.
     pub(crate) fn enter(&mut self, job: &Job) {
         let number = job.number;
+        if !is_listed(job.state) {
+            return self.enter_unlisted(job);
+        }
         let queue = self.queues.get_mut(job.queue);
         let before_bytes = queue.lists_bytes();
         match job.state {
-            State::Blocked | State::Done | State::Failed => {}
             State::Ready => {
                 queue.ready.insert(OrderKey::of(job));
                 if !queue.waiting.is_empty() {
@@ -254,6 +264,14 @@ impl Indexes<'_> {
             State::Buried { order } => {
                 queue.buried.insert((order, number));
             }
+            _ => {}
+        }
+        self.queues.recount(job.queue, before_bytes);
+    }
+
+    fn enter_unlisted(&mut self, job: &Job) {
+        let (number, queue) = (job.number, self.queues.get_mut(job.queue));
+        match job.state {
             State::Leased { until_ms, .. } => {
                 queue.leased += 1;
                 self.timers.add(until_ms, Timer::LeaseEnd(number));
@@ -263,7 +281,15 @@ impl Indexes<'_> {
                 self.timers.add(until_ms, Timer::LeaseEnd(number));
                 self.held.entry(client).or_default().insert(lease, number);
             }
+            _ => {}
         }
-        self.queues.recount(job.queue, before_bytes);
+    }
+}
+
+/// Whether a job in this state is in one of its queue's lists, so that what these take changes.
+fn is_listed(state: State) -> bool {
+    match state {
+        State::Ready | State::Delayed { .. } | State::Buried { .. } => true,
+        State::Blocked | State::Leased { .. } | State::Held { .. } | State::Done | State::Failed => false,
     }
 }

@@ -1,6 +1,7 @@
 //! What falls due when, on each clock.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::names::JobNumber;
 use crate::queue::QueueId;
@@ -24,20 +25,96 @@ pub(crate) enum Timer {
 /// All deadlines.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    engine: BTreeSet<(u64, Timer)>,
+    engine: BTreeMap<u64, Moment>,
+    /// How many there are on engine time.
+    count: usize,
     wall: BTreeSet<(i64, JobNumber)>,
+}
+
+/// What falls due at one moment, in order. Jobs that are leased in the same millisecond for the same time share one.
+#[derive(Debug)]
+enum Moment {
+    One(Timer),
+    #[expect(
+        clippy::box_collection,
+        reason = "so that the many moments at which one thing falls due take half the memory"
+    )]
+    Several(Box<VecDeque<Timer>>),
+}
+
+impl Moment {
+    fn first(&self) -> Timer {
+        match self {
+            Moment::One(timer) => *timer,
+            Moment::Several(timers) => *timers.front().expect("a moment at which nothing falls due is forgotten"),
+        }
+    }
+
+    fn contains(&self, timer: Timer) -> bool {
+        match self {
+            Moment::One(only) => *only == timer,
+            Moment::Several(timers) => timers.binary_search(&timer).is_ok(),
+        }
+    }
+
+    /// Says whether it was not there.
+    fn add(&mut self, timer: Timer) -> bool {
+        match self {
+            Moment::One(only) if *only == timer => return false,
+            Moment::One(only) => {
+                let both = [timer.min(*only), timer.max(*only)];
+                *self = Moment::Several(Box::new(VecDeque::from(both)));
+            }
+            // Mostly they come in order.
+            Moment::Several(timers) if timers.back() < Some(&timer) => timers.push_back(timer),
+            Moment::Several(timers) => match timers.binary_search(&timer) {
+                Ok(_) => return false,
+                Err(at) => timers.insert(at, timer),
+            },
+        }
+        true
+    }
+
+    /// Says whether it was there, and whether nothing is left.
+    fn remove(&mut self, timer: Timer) -> (bool, bool) {
+        match self {
+            Moment::One(only) => (*only == timer, *only == timer),
+            // Mostly they go in order.
+            Moment::Several(timers) if timers.front() == Some(&timer) => {
+                timers.pop_front();
+                (true, timers.is_empty())
+            }
+            Moment::Several(timers) => {
+                let found = timers.binary_search(&timer).map(|at| timers.remove(at)).is_ok();
+                (found, timers.is_empty())
+            }
+        }
+    }
 }
 
 impl Timers {
     /// A moment that never comes is not kept.
     pub(crate) fn add(&mut self, at_ms: u64, timer: Timer) {
-        if at_ms != NEVER_MS {
-            self.engine.insert((at_ms, timer));
+        if at_ms == NEVER_MS {
+            return;
         }
+        let is_new = match self.engine.entry(at_ms) {
+            Entry::Vacant(entry) => {
+                entry.insert(Moment::One(timer));
+                true
+            }
+            Entry::Occupied(mut entry) => entry.get_mut().add(timer),
+        };
+        self.count += usize::from(is_new);
     }
 
     pub(crate) fn remove(&mut self, at_ms: u64, timer: Timer) {
-        self.engine.remove(&(at_ms, timer));
+        let Entry::Occupied(mut entry) = self.engine.entry(at_ms) else { return };
+        let (was_there, is_empty) = entry.get_mut().remove(timer);
+        self.count -= usize::from(was_there);
+        if is_empty {
+            entry.remove();
+        }
     }
 
     pub(crate) fn add_date(&mut self, wall_ms: i64, job: JobNumber) {
@@ -50,7 +127,8 @@ impl Timers {
 
     /// The first deadline up to `until_ms`. It stays until it is removed.
     pub(crate) fn due(&self, until_ms: u64) -> Option<(u64, Timer)> {
-        self.engine.first().copied().filter(|&(at_ms, _)| at_ms <= until_ms)
+        let (&at_ms, moment) = self.engine.first_key_value()?;
+        (at_ms <= until_ms).then(|| (at_ms, moment.first()))
     }
 
     /// The first date up to `until_wall_ms`. It stays until it is removed.
@@ -60,21 +138,56 @@ impl Timers {
 
     pub(crate) fn next(&self) -> NextDeadline {
         NextDeadline {
-            engine_ms: self.engine.first().map(|&(at_ms, _)| at_ms),
+            engine_ms: self.engine.first_key_value().map(|(&at_ms, _)| at_ms),
             wall_ms: self.wall.first().map(|&(at_ms, _)| at_ms),
         }
     }
 
     /// How many deadlines there are, on both clocks.
     pub(crate) fn len(&self) -> usize {
-        self.engine.len() + self.wall.len()
+        self.count + self.wall.len()
     }
 
     pub(crate) fn contains(&self, at_ms: u64, timer: Timer) -> bool {
-        at_ms == NEVER_MS || self.engine.contains(&(at_ms, timer))
+        at_ms == NEVER_MS || self.engine.get(&at_ms).is_some_and(|moment| moment.contains(timer))
     }
 
     pub(crate) fn contains_date(&self, wall_ms: i64, job: JobNumber) -> bool {
         self.wall.contains(&(wall_ms, job))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_falls_due_at_one_moment_comes_in_its_order_however_it_was_added_and_removed() {
+        let mut timers = Timers::default();
+        let all = [Timer::Expiry(9), Timer::LeaseEnd(1), Timer::LeaseEnd(2), Timer::DelayEnd(1), Timer::WaitEnd(3)];
+        for at in [3, 0, 4, 1, 2, 2, 3] {
+            timers.add(7, all[at]);
+        }
+        timers.add(8, Timer::Expiry(1));
+        timers.add(NEVER_MS, Timer::Expiry(2));
+        assert_eq!(timers.len(), 6);
+        timers.remove(7, all[2]);
+        timers.remove(7, all[2]);
+        timers.remove(6, all[0]);
+        timers.remove(8, all[0]);
+        assert!(!timers.contains(7, all[2]) && timers.contains(7, all[1]) && timers.contains(8, Timer::Expiry(1)));
+        for timer in [all[0], all[1], all[3], all[4]] {
+            assert_eq!(timers.due(8), Some((7, timer)));
+            assert_eq!(timers.due(6), None);
+            timers.remove(7, timer);
+        }
+        assert_eq!((timers.due(8), timers.len()), (Some((8, Timer::Expiry(1))), 1));
+        timers.remove(8, Timer::Expiry(1));
+        assert_eq!((timers.due(u64::MAX), timers.len(), timers.engine.len()), (None, 0, 0));
+    }
+
+    #[test]
+    fn a_moment_at_which_one_thing_falls_due_takes_no_more_than_that() {
+        assert_eq!(size_of::<Moment>(), size_of::<Timer>());
     }
 }

@@ -315,9 +315,6 @@ pub struct Parting {
     pub written: u64,
 }
 
-/// A client's id is the number of its connection, and in its lowest bits the slot where that is kept.
-const SLOT_BITS: u32 = 24;
-
 impl Clients {
     fn add(
         &mut self,
@@ -327,7 +324,7 @@ impl Clients {
         peer: Option<SocketAddr>,
     ) -> io::Result<ClientId> {
         let slot = self.free.pop().unwrap_or(self.slots.len());
-        assert!(slot < 1 << SLOT_BITS, "more connections than slots");
+        assert!(slot < 1 << ClientId::SLOT_BITS, "more connections than slots");
         let token = Token(CLIENTS + slot);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = stream.source().register(registry, token, interest) {
@@ -337,7 +334,7 @@ impl Clients {
             return Err(error);
         }
         self.accepted += 1;
-        let id = ClientId(self.accepted << SLOT_BITS | slot as u64);
+        let id = ClientId(self.accepted << ClientId::SLOT_BITS | slot as u64);
         tracing::debug!(client = id.0, ?peer, "connected");
         let connection = Connection {
             id,
@@ -360,11 +357,11 @@ impl Clients {
 
     /// A connection, if it is still there.
     fn get(&mut self, client: ClientId) -> Option<&mut Connection> {
-        self.slots.get_mut(slot_of(client))?.as_mut().filter(|connection| connection.id == client)
+        self.slots.get_mut(client.slot())?.as_mut().filter(|connection| connection.id == client)
     }
 
     fn remove(&mut self, client: ClientId) -> Option<Connection> {
-        let slot = slot_of(client);
+        let slot = client.slot();
         let connection = self.slots.get_mut(slot)?.take_if(|connection| connection.id == client)?;
         self.free.push(slot);
         if let Some(partings) = &mut self.partings {
@@ -414,10 +411,6 @@ impl Clients {
             events.push(Event::Writable(connection.id));
         }
     }
-}
-
-fn slot_of(client: ClientId) -> usize {
-    usize::try_from(client.0 & ((1 << SLOT_BITS) - 1)).unwrap_or(usize::MAX)
 }
 
 impl Connection {

@@ -28,7 +28,7 @@ fn filled(count: u64, bytes: usize) -> FileLog<MemoryDisk> {
 }
 
 fn uncounted(count: u64) -> FileLog<MemoryDisk> {
-    append(count, 1 << 10, |log, epoch, position, batch| log.submit(epoch, position, batch))
+    append(count, 1 << 10, Log::submit)
 }
 
 fn append(

@@ -1,0 +1,77 @@
+//! What one client holds.
+
+use std::collections::VecDeque;
+
+use crate::names::{JobNumber, LeaseId};
+
+/// Who holds nothing keeps room for so many.
+const KEPT_MAX: usize = 16;
+
+/// The jobs that a client holds until its connection ends, in the order in which they were leased.
+#[derive(Debug, Default)]
+pub(crate) struct Held(VecDeque<(LeaseId, JobNumber)>);
+
+impl Held {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = JobNumber> + '_ {
+        self.0.iter().map(|&(_, number)| number)
+    }
+
+    pub(crate) fn get(&self, lease: LeaseId) -> Option<JobNumber> {
+        self.find(lease).ok().map(|at| self.0[at].1)
+    }
+
+    /// Leases are counted, so that a new one is the last; but one that goes on after a touch is not new.
+    pub(crate) fn insert(&mut self, lease: LeaseId, number: JobNumber) {
+        match self.0.back() {
+            Some(&(last, _)) if last >= lease => match self.find(lease) {
+                Ok(at) => self.0[at].1 = number,
+                Err(at) => self.0.insert(at, (lease, number)),
+            },
+            _ => self.0.push_back((lease, number)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, lease: LeaseId) {
+        // Mostly they end in the order in which they began.
+        if self.0.front().is_some_and(|&(first, _)| first == lease) {
+            self.0.pop_front();
+        } else if let Ok(at) = self.find(lease) {
+            self.0.remove(at);
+        }
+        if self.0.is_empty() && self.0.capacity() > KEPT_MAX {
+            self.0 = VecDeque::new();
+        }
+    }
+
+    fn find(&self, lease: LeaseId) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&lease, |&(lease, _)| lease)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_known_by_its_lease_and_told_in_the_order_of_these() {
+        let mut held = Held::default();
+        for lease in [1, 2, 5, 7] {
+            held.insert(LeaseId(lease), 10 * lease);
+        }
+        held.remove(LeaseId(5));
+        held.remove(LeaseId(6));
+        held.insert(LeaseId(5), 50);
+        held.insert(LeaseId(2), 21);
+        assert_eq!(held.numbers().collect::<Vec<_>>(), [10, 21, 50, 70]);
+        assert_eq!((held.get(LeaseId(7)), held.get(LeaseId(6)), held.len()), (Some(70), None, 4));
+        for lease in [1, 7, 2, 5] {
+            assert!(held.len() > 0);
+            held.remove(LeaseId(lease));
+        }
+        assert_eq!(held.len(), 0);
+    }
+}
