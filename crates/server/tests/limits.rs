@@ -4,6 +4,7 @@
 mod support;
 
 use std::io::{ErrorKind, Write};
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use support::process::memory;
@@ -31,6 +32,19 @@ fn connect(server: &Server, listener: usize) -> Peer {
 /// All that it was sent was read and looked at.
 fn settle(server: &Server) {
     until("it sleeps", || support::process::sleeps(server));
+}
+
+/// It has slept for longer than it lets anybody rest who moves more than a share: nothing comes by itself any more.
+fn settle_for_good(server: &Server) {
+    const REST: Duration = Duration::from_millis(200);
+    let mut seen = (support::process::switches(server), Instant::now());
+    until("it goes on sleeping", || {
+        let switches = support::process::switches(server);
+        if seen.0 != switches {
+            seen = (switches, Instant::now());
+        }
+        support::process::sleeps(server) && seen.1.elapsed() > REST
+    });
 }
 
 #[test]
@@ -308,7 +322,7 @@ fn answers_that_nobody_reads_take_their_limit_and_no_more() {
             for (client, sent) in clients.iter_mut().zip(&mut sent) {
                 *sent += client.stream.write(&requests.as_bytes()[*sent..]).unwrap_or(0);
             }
-            settle(&server);
+            settle_for_good(&server);
             progress = sent != before;
         }
         // Twice, because a buffer of which half was sent is kept until more is.
