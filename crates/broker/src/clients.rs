@@ -6,6 +6,7 @@ use jobyard_engine::{ClientId, Limits};
 use jobyard_protocols::Codec;
 
 use crate::client::{Client, Counted};
+use crate::event::slot;
 use crate::timers::Timers;
 
 /// All connections.
@@ -156,27 +157,27 @@ struct Connected {
 
 impl Connected {
     fn insert(&mut self, id: ClientId, client: Client) {
-        if self.slots.len() <= id.slot() {
-            self.slots.resize_with(id.slot() + 1, || None);
+        if self.slots.len() <= slot(id) {
+            self.slots.resize_with(slot(id) + 1, || None);
         }
-        let previous = self.slots[id.slot()].replace((id, Box::new(client)));
+        let previous = self.slots[slot(id)].replace((id, Box::new(client)));
         assert!(previous.is_none(), "{id:?} has the slot of another");
         self.count += 1;
     }
 
     fn remove(&mut self, id: ClientId) -> Option<Box<Client>> {
-        let (_, client) = self.slots.get_mut(id.slot())?.take_if(|(known, _)| *known == id)?;
+        let (_, client) = self.slots.get_mut(slot(id))?.take_if(|(known, _)| *known == id)?;
         self.count -= 1;
         Some(client)
     }
 
     fn get(&self, id: ClientId) -> Option<&Client> {
-        let (known, client) = self.slots.get(id.slot())?.as_ref()?;
+        let (known, client) = self.slots.get(slot(id))?.as_ref()?;
         (*known == id).then_some(client)
     }
 
     fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
-        let (known, client) = self.slots.get_mut(id.slot())?.as_mut()?;
+        let (known, client) = self.slots.get_mut(slot(id))?.as_mut()?;
         (*known == id).then_some(client)
     }
 
@@ -189,6 +190,7 @@ impl Connected {
 mod tests {
     use super::*;
     use crate::client::Mute;
+    use crate::event::SLOT_BITS;
 
     #[test]
     fn what_is_counted_over_all_clients_goes_with_them() {
@@ -209,5 +211,30 @@ mod tests {
         clients.remove(ClientId(3));
         assert_eq!((clients.turned_away, clients.counted.input_bytes, clients.counted.memory_bytes), (0, 0, 0));
         assert!(clients.is_empty());
+    }
+
+    #[test]
+    fn who_has_gone_is_not_taken_for_the_one_who_has_that_slot_now() {
+        let [gone, here] = [1, 2].map(|count| ClientId(count << SLOT_BITS | 3));
+        let mut clients = Clients::default();
+        clients.add(gone, Box::new(Mute), false, false);
+        clients.remove(gone);
+        clients.add(here, Box::new(Mute), false, false);
+        clients.changed.clear();
+        clients.get_mut(here).unwrap().listed = false;
+        clients.change(gone);
+        clients.recount(gone);
+        clients.remove(gone);
+        assert!(clients.get(gone).is_none() && clients.get_mut(gone).is_none() && clients.changed.is_empty());
+        assert_eq!((clients.len(), clients.ids()), (1, vec![here]));
+    }
+
+    #[test]
+    #[should_panic(expected = "has the slot of another")]
+    fn two_clients_cannot_have_one_slot() {
+        let mut clients = Clients::default();
+        for count in [1, 2] {
+            clients.add(ClientId(count << SLOT_BITS), Box::new(Mute), false, false);
+        }
     }
 }

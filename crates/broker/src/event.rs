@@ -14,12 +14,22 @@ pub struct Clock {
     pub wall_ms: i64,
 }
 
+/// How many of a client's lowest bits are its slot: a number that no other client has while it is connected, and about as small
+/// as can be. Clients are found by it.
+pub const SLOT_BITS: u32 = 24;
+
+/// A client's slot.
+#[must_use]
+pub fn slot(id: ClientId) -> usize {
+    usize::try_from(id.0 & ((1 << SLOT_BITS) - 1)).expect("a slot is short")
+}
+
 /// Something that happened.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// A client connected to a listener (by its index in the configuration).
     Accepted {
-        /// Its id, never used before in this process, and with a slot that no other client has now.
+        /// Its id, never used before in this process, and with a slot ([`SLOT_BITS`]) that no other client has now.
         client: ClientId,
         /// The listener.
         listener: usize,

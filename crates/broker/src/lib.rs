@@ -39,7 +39,7 @@ use crate::recovery::Recovery;
 use crate::stretches::Stretches;
 
 pub use crate::commit::Failure;
-pub use crate::event::{Action, Clock, Event, Sleep};
+pub use crate::event::{Action, Clock, Event, SLOT_BITS, Sleep, slot};
 pub use crate::recovery::{Progress, Replay};
 
 /// How a broker is set up.

@@ -257,7 +257,9 @@ impl Engine {
         for number in held {
             self.part(now, number, answers);
         }
-        self.store.held.remove(&client);
+        if self.store.held.get(&client).is_some_and(|held| held.len() == 0) {
+            self.store.held.remove(&client);
+        }
         self.leave_all(client);
         self.store.claims.end(client);
         self.settle(now, answers);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::names::{JobNumber, LeaseId};
 
-/// Who holds nothing keeps room for so many.
+/// Who holds few keeps room for so many.
 const KEPT_MAX: usize = 16;
 
 /// The jobs that a client holds until its connection ends, in the order in which they were leased.
@@ -24,7 +24,8 @@ impl Held {
         self.find(lease).ok().map(|at| self.0[at].1)
     }
 
-    /// Leases are counted, so that a new one is the last; but one that goes on after a touch is not new.
+    /// Leases are counted, so that a new one is the last; but one that goes on after a touch is not new. That one is known
+    /// already is a fault.
     pub(crate) fn insert(&mut self, lease: LeaseId, number: JobNumber) {
         match self.0.back() {
             Some(&(last, _)) if last >= lease => match self.find(lease) {
@@ -42,8 +43,9 @@ impl Held {
         } else if let Ok(at) = self.find(lease) {
             self.0.remove(at);
         }
-        if self.0.is_empty() && self.0.capacity() > KEPT_MAX {
-            self.0 = VecDeque::new();
+        // Nobody counts this room as memory.
+        if self.0.capacity() > KEPT_MAX && self.0.len() < self.0.capacity() / 4 {
+            self.0.shrink_to(KEPT_MAX.max(2 * self.0.len()));
         }
     }
 
@@ -73,5 +75,18 @@ mod tests {
             held.remove(LeaseId(lease));
         }
         assert_eq!(held.len(), 0);
+    }
+
+    #[test]
+    fn who_has_held_many_and_holds_few_keeps_little_room() {
+        let mut held = Held::default();
+        for lease in 0..10_000 {
+            held.insert(LeaseId(lease), lease);
+        }
+        for lease in (1..10_000).rev() {
+            held.remove(LeaseId(lease));
+            assert!(held.0.capacity() <= KEPT_MAX.max(8 * held.len()), "{} for {}", held.0.capacity(), held.len());
+        }
+        assert_eq!(held.numbers().collect::<Vec<_>>(), [0]);
     }
 }

@@ -38,22 +38,8 @@ impl fmt::Debug for QueueName {
 pub type JobNumber = u64;
 
 /// One connection, for as long as it lasts. Never reused within a process.
-///
-/// In its lowest bits is its slot: a number that no other client has at the same time, and as small as can be. Tables are
-/// indexed by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub u64);
-
-impl ClientId {
-    /// How many bits the slot has.
-    pub const SLOT_BITS: u32 = 24;
-
-    /// Its slot.
-    #[must_use]
-    pub const fn slot(self) -> usize {
-        (self.0 & ((1 << Self::SLOT_BITS) - 1)) as usize
-    }
-}
 
 /// One lease of one job. Never reused, not even after a restart: its upper bits are the log's epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

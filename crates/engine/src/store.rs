@@ -185,11 +185,25 @@ pub(crate) struct Indexes<'a> {
 impl Indexes<'_> {
     /// Takes a job out of every index that its state puts it in.
     pub(crate) fn leave(&mut self, job: &Job) {
-        let number = job.number;
-        if !is_listed(job.state) {
-            return self.leave_unlisted(job);
+        match job.state {
+            State::Ready | State::Delayed { .. } | State::Buried { .. } => self.leave_list(job),
+            State::Leased { until_ms, .. } => self.leave_leased(job, until_ms),
+            State::Held { until_ms, client, lease, .. } => {
+                self.leave_leased(job, until_ms);
+                self.held.get_mut(&client).expect("a holder is known").remove(lease);
+            }
+            State::Blocked | State::Done | State::Failed => {}
         }
-        let queue = self.queues.get_mut(job.queue);
+    }
+
+    fn leave_leased(&mut self, job: &Job, until_ms: u64) {
+        self.queues.get_mut(job.queue).leased -= 1;
+        self.timers.remove(until_ms, Timer::LeaseEnd(job.number));
+    }
+
+    /// What the queue's lists take changes.
+    fn leave_list(&mut self, job: &Job) {
+        let (number, queue) = (job.number, self.queues.get_mut(job.queue));
         let before_bytes = queue.lists_bytes();
         match job.state {
             State::Ready => {
@@ -211,35 +225,34 @@ impl Indexes<'_> {
             State::Buried { order } => {
                 queue.buried.remove((order, number));
             }
-            _ => {}
+            State::Blocked | State::Leased { .. } | State::Held { .. } | State::Done | State::Failed => {
+                unreachable!("it is in no list")
+            }
         }
         self.queues.recount(job.queue, before_bytes);
     }
 
-    fn leave_unlisted(&mut self, job: &Job) {
-        let (number, queue) = (job.number, self.queues.get_mut(job.queue));
+    /// Puts a job into every index that its state asks for.
+    pub(crate) fn enter(&mut self, job: &Job) {
         match job.state {
-            State::Leased { until_ms, .. } => {
-                queue.leased -= 1;
-                self.timers.remove(until_ms, Timer::LeaseEnd(number));
-            }
+            State::Ready | State::Delayed { .. } | State::Buried { .. } => self.enter_list(job),
+            State::Leased { until_ms, .. } => self.enter_leased(job, until_ms),
             State::Held { until_ms, client, lease, .. } => {
-                queue.leased -= 1;
-                self.timers.remove(until_ms, Timer::LeaseEnd(number));
-                let held = self.held.get_mut(&client).expect("a holder is known");
-                held.remove(lease);
+                self.enter_leased(job, until_ms);
+                self.held.entry(client).or_default().insert(lease, job.number);
             }
-            _ => {}
+            State::Blocked | State::Done | State::Failed => {}
         }
     }
 
-    /// Puts a job into every index that its state asks for.
-    pub(crate) fn enter(&mut self, job: &Job) {
-        let number = job.number;
-        if !is_listed(job.state) {
-            return self.enter_unlisted(job);
-        }
-        let queue = self.queues.get_mut(job.queue);
+    fn enter_leased(&mut self, job: &Job, until_ms: u64) {
+        self.queues.get_mut(job.queue).leased += 1;
+        self.timers.add(until_ms, Timer::LeaseEnd(job.number));
+    }
+
+    /// What the queue's lists take changes.
+    fn enter_list(&mut self, job: &Job) {
+        let (number, queue) = (job.number, self.queues.get_mut(job.queue));
         let before_bytes = queue.lists_bytes();
         match job.state {
             State::Ready => {
@@ -264,32 +277,10 @@ impl Indexes<'_> {
             State::Buried { order } => {
                 queue.buried.insert((order, number));
             }
-            _ => {}
+            State::Blocked | State::Leased { .. } | State::Held { .. } | State::Done | State::Failed => {
+                unreachable!("it is in no list")
+            }
         }
         self.queues.recount(job.queue, before_bytes);
-    }
-
-    fn enter_unlisted(&mut self, job: &Job) {
-        let (number, queue) = (job.number, self.queues.get_mut(job.queue));
-        match job.state {
-            State::Leased { until_ms, .. } => {
-                queue.leased += 1;
-                self.timers.add(until_ms, Timer::LeaseEnd(number));
-            }
-            State::Held { until_ms, client, lease, .. } => {
-                queue.leased += 1;
-                self.timers.add(until_ms, Timer::LeaseEnd(number));
-                self.held.entry(client).or_default().insert(lease, number);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Whether a job in this state is in one of its queue's lists, so that what these take changes.
-fn is_listed(state: State) -> bool {
-    match state {
-        State::Ready | State::Delayed { .. } | State::Buried { .. } => true,
-        State::Blocked | State::Leased { .. } | State::Held { .. } | State::Done | State::Failed => false,
     }
 }

@@ -1,7 +1,6 @@
 //! What falls due when, on each clock.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use crate::names::JobNumber;
 use crate::queue::QueueId;
@@ -25,96 +24,20 @@ pub(crate) enum Timer {
 /// All deadlines.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    engine: BTreeMap<u64, Moment>,
-    /// How many there are on engine time.
-    count: usize,
+    engine: BTreeSet<(u64, Timer)>,
     wall: BTreeSet<(i64, JobNumber)>,
-}
-
-/// What falls due at one moment, in order. Jobs that are leased in the same millisecond for the same time share one.
-#[derive(Debug)]
-enum Moment {
-    One(Timer),
-    #[expect(
-        clippy::box_collection,
-        reason = "so that the many moments at which one thing falls due take half the memory"
-    )]
-    Several(Box<VecDeque<Timer>>),
-}
-
-impl Moment {
-    fn first(&self) -> Timer {
-        match self {
-            Moment::One(timer) => *timer,
-            Moment::Several(timers) => *timers.front().expect("a moment at which nothing falls due is forgotten"),
-        }
-    }
-
-    fn contains(&self, timer: Timer) -> bool {
-        match self {
-            Moment::One(only) => *only == timer,
-            Moment::Several(timers) => timers.binary_search(&timer).is_ok(),
-        }
-    }
-
-    /// Says whether it was not there.
-    fn add(&mut self, timer: Timer) -> bool {
-        match self {
-            Moment::One(only) if *only == timer => return false,
-            Moment::One(only) => {
-                let both = [timer.min(*only), timer.max(*only)];
-                *self = Moment::Several(Box::new(VecDeque::from(both)));
-            }
-            // Mostly they come in order.
-            Moment::Several(timers) if timers.back() < Some(&timer) => timers.push_back(timer),
-            Moment::Several(timers) => match timers.binary_search(&timer) {
-                Ok(_) => return false,
-                Err(at) => timers.insert(at, timer),
-            },
-        }
-        true
-    }
-
-    /// Says whether it was there, and whether nothing is left.
-    fn remove(&mut self, timer: Timer) -> (bool, bool) {
-        match self {
-            Moment::One(only) => (*only == timer, *only == timer),
-            // Mostly they go in order.
-            Moment::Several(timers) if timers.front() == Some(&timer) => {
-                timers.pop_front();
-                (true, timers.is_empty())
-            }
-            Moment::Several(timers) => {
-                let found = timers.binary_search(&timer).map(|at| timers.remove(at)).is_ok();
-                (found, timers.is_empty())
-            }
-        }
-    }
 }
 
 impl Timers {
     /// A moment that never comes is not kept.
     pub(crate) fn add(&mut self, at_ms: u64, timer: Timer) {
-        if at_ms == NEVER_MS {
-            return;
+        if at_ms != NEVER_MS {
+            self.engine.insert((at_ms, timer));
         }
-        let is_new = match self.engine.entry(at_ms) {
-            Entry::Vacant(entry) => {
-                entry.insert(Moment::One(timer));
-                true
-            }
-            Entry::Occupied(mut entry) => entry.get_mut().add(timer),
-        };
-        self.count += usize::from(is_new);
     }
 
     pub(crate) fn remove(&mut self, at_ms: u64, timer: Timer) {
-        let Entry::Occupied(mut entry) = self.engine.entry(at_ms) else { return };
-        let (was_there, is_empty) = entry.get_mut().remove(timer);
-        self.count -= usize::from(was_there);
-        if is_empty {
-            entry.remove();
-        }
+        self.engine.remove(&(at_ms, timer));
     }
 
     pub(crate) fn add_date(&mut self, wall_ms: i64, job: JobNumber) {
@@ -127,8 +50,7 @@ impl Timers {
 
     /// The first deadline up to `until_ms`. It stays until it is removed.
     pub(crate) fn due(&self, until_ms: u64) -> Option<(u64, Timer)> {
-        let (&at_ms, moment) = self.engine.first_key_value()?;
-        (at_ms <= until_ms).then(|| (at_ms, moment.first()))
+        self.engine.first().copied().filter(|&(at_ms, _)| at_ms <= until_ms)
     }
 
     /// The first date up to `until_wall_ms`. It stays until it is removed.
@@ -138,18 +60,18 @@ impl Timers {
 
     pub(crate) fn next(&self) -> NextDeadline {
         NextDeadline {
-            engine_ms: self.engine.first_key_value().map(|(&at_ms, _)| at_ms),
+            engine_ms: self.engine.first().map(|&(at_ms, _)| at_ms),
             wall_ms: self.wall.first().map(|&(at_ms, _)| at_ms),
         }
     }
 
     /// How many deadlines there are, on both clocks.
     pub(crate) fn len(&self) -> usize {
-        self.count + self.wall.len()
+        self.engine.len() + self.wall.len()
     }
 
     pub(crate) fn contains(&self, at_ms: u64, timer: Timer) -> bool {
-        at_ms == NEVER_MS || self.engine.get(&at_ms).is_some_and(|moment| moment.contains(timer))
+        at_ms == NEVER_MS || self.engine.contains(&(at_ms, timer))
     }
 
     pub(crate) fn contains_date(&self, wall_ms: i64, job: JobNumber) -> bool {
@@ -184,10 +106,5 @@ mod tests {
         assert_eq!((timers.due(8), timers.len()), (Some((8, Timer::Expiry(1))), 1));
         timers.remove(8, Timer::Expiry(1));
         assert_eq!((timers.due(u64::MAX), timers.len(), timers.engine.len()), (None, 0, 0));
-    }
-
-    #[test]
-    fn a_moment_at_which_one_thing_falls_due_takes_no_more_than_that() {
-        assert_eq!(size_of::<Moment>(), size_of::<Timer>());
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
-use jobyard_broker::Event;
+use jobyard_broker::{Event, SLOT_BITS, slot};
 use jobyard_engine::ClientId;
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -324,7 +324,7 @@ impl Clients {
         peer: Option<SocketAddr>,
     ) -> io::Result<ClientId> {
         let slot = self.free.pop().unwrap_or(self.slots.len());
-        assert!(slot < 1 << ClientId::SLOT_BITS, "more connections than slots");
+        assert!(slot < 1 << SLOT_BITS, "more connections than slots");
         let token = Token(CLIENTS + slot);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = stream.source().register(registry, token, interest) {
@@ -334,7 +334,7 @@ impl Clients {
             return Err(error);
         }
         self.accepted += 1;
-        let id = ClientId(self.accepted << ClientId::SLOT_BITS | slot as u64);
+        let id = ClientId(self.accepted << SLOT_BITS | slot as u64);
         tracing::debug!(client = id.0, ?peer, "connected");
         let connection = Connection {
             id,
@@ -357,11 +357,11 @@ impl Clients {
 
     /// A connection, if it is still there.
     fn get(&mut self, client: ClientId) -> Option<&mut Connection> {
-        self.slots.get_mut(client.slot())?.as_mut().filter(|connection| connection.id == client)
+        self.slots.get_mut(slot(client))?.as_mut().filter(|connection| connection.id == client)
     }
 
     fn remove(&mut self, client: ClientId) -> Option<Connection> {
-        let slot = client.slot();
+        let slot = slot(client);
         let connection = self.slots.get_mut(slot)?.take_if(|connection| connection.id == client)?;
         self.free.push(slot);
         if let Some(partings) = &mut self.partings {

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use jobyard_broker::{Action, Broker, Clock, Config, Event, Sleep};
+use jobyard_broker::{Action, Broker, Clock, Config, Event, SLOT_BITS, Sleep, slot};
 use jobyard_engine::{ClientId, Limits};
 use jobyard_log::{FileLog, Options};
 
@@ -229,7 +229,7 @@ impl World {
     /// A client connects.
     pub fn connect(&mut self, listener: usize, manners: Manners) -> ClientId {
         self.last_client += 1;
-        let client = ClientId(self.last_client);
+        let client = ClientId(self.last_client << SLOT_BITS | self.free_slot());
         let pipe = Pipe::new(manners, self.listening);
         if self.listening {
             self.events.push(Event::Accepted { client, listener });
@@ -238,6 +238,12 @@ impl World {
         }
         self.pipes.insert(client, pipe);
         client
+    }
+
+    /// The smallest slot that nobody has who is connected, as a server gives it.
+    fn free_slot(&self) -> u64 {
+        let taken: BTreeSet<_> = self.open.iter().map(|&client| slot(client) as u64).collect();
+        (0..).find(|slot| !taken.contains(slot)).expect("there are more slots than clients")
     }
 
     /// A client sends; when that arrives is another matter.
