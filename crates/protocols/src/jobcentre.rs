@@ -9,9 +9,9 @@ use jobyard_engine::{
 };
 
 use crate::codec::{Codec, Context, Farewell, Next};
-use crate::digits::write_number;
 use crate::input::{Input, Line};
 use crate::json::{self, Escapes, Keys, Malformed, NoString};
+use crate::numbers::write_number;
 use crate::table::Begins;
 use crate::views;
 

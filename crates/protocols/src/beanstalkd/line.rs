@@ -300,9 +300,9 @@ fn small(rest: &mut &[u8]) -> Option<u32> {
 
 /// The digits at the front, and how many they are; what is larger than 64 bits is only known to be so.
 fn digits(text: &[u8]) -> Option<(u128, usize)> {
-    let end = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    // So many digits always fit into 64 bits.
+    /// So many always fit into 64 bits.
     const SHORT: usize = 19;
+    let end = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let digits = text[..end].iter().map(|byte| byte - b'0');
     let value = if end <= SHORT {
         digits.fold(0, |value, digit| value * 10 + u64::from(digit)).into()

@@ -2,13 +2,13 @@
 
 use jobyard_engine::{JobView, QueueName, Refusal, StateView};
 
-use crate::digits::write_number;
+use crate::numbers::write_number;
 
 pub(super) const NOT_FOUND: &str = "NOT_FOUND";
 pub(super) const OUT_OF_MEMORY: &str = "OUT_OF_MEMORY";
 
-/// Room for a short line.
-const LINE_BYTES: usize = 32;
+/// What stands around a body, with the longest word and numbers, has no more.
+const AROUND_BODY_BYTES: usize = 64;
 
 /// A line of one word.
 pub(super) fn line(out: &mut Vec<u8>, word: &str) {
@@ -42,7 +42,7 @@ pub(super) fn found(job: &JobView<'_>, out: &mut Vec<u8>) {
 
 /// A job, behind a word.
 pub(super) fn job(out: &mut Vec<u8>, word: &str, job: &JobView<'_>) {
-    out.reserve(job.body.len() + 2 * LINE_BYTES);
+    out.reserve(job.body.len() + AROUND_BODY_BYTES);
     out.extend_from_slice(word.as_bytes());
     out.push(b' ');
     write_number(out, job.number);

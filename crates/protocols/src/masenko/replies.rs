@@ -2,8 +2,8 @@
 
 use jobyard_engine::{Counters, JobNumber, JobView, Limits, QueueView, Refusal};
 
-use crate::digits::write_number;
 use crate::json::{self, Escapes};
+use crate::numbers::write_number;
 use crate::views;
 
 pub(super) fn ok(out: &mut Vec<u8>) {

@@ -11,9 +11,9 @@ use jobyard_engine::{
 };
 
 use crate::codec::{Codec, Context, Farewell, Next};
-use crate::digits;
-use crate::ids::parse_uuid;
+use crate::ids::{UUID_LEN, parse_uuid, write_uuid};
 use crate::input::{Input, Line};
+use crate::numbers::write_number;
 use crate::options::{Dialect, Options};
 use crate::table::Begins;
 use array::{Array, Frame};
@@ -134,8 +134,8 @@ impl Codec for Takeanumber {
 
     fn encode(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, _context: &Context<'_>) {
         match (std::mem::take(&mut self.asked), reply) {
-            (Asked::Len, Reply::Queue(queue)) => write_number(queue.counts.ready + queue.counts.delayed, out),
-            (Asked::Len, Reply::Refused(Refusal::NoSuchQueue)) => write_number(0, out),
+            (Asked::Len, Reply::Queue(queue)) => write_integer(queue.counts.ready + queue.counts.delayed, out),
+            (Asked::Len, Reply::Refused(Refusal::NoSuchQueue)) => write_integer(0, out),
             (Asked::Add, Reply::Enqueued { uuid, .. }) => write_id(*uuid, out),
             (Asked::Reserve, Reply::Leased { job, .. }) => write_reserved(job, self.form, out),
             (Asked::Reserve, Reply::NoJob) => write_no_job(self.dialect, out),
@@ -282,16 +282,15 @@ fn body_too_long(limits: &Limits) -> String {
 
 /// `+<id> <body>`, which cannot hold a line's end: what was asked as an array is then answered as a bulk string.
 fn write_reserved(job: &JobView<'_>, form: Form, out: &mut Vec<u8>) {
-    const ID_BYTES: usize = 36;
-    out.reserve(ID_BYTES + job.body.len() + 32);
+    out.reserve(UUID_LEN + job.body.len() + 32);
     if form == Form::Array && memchr::memchr2(b'\r', b'\n', job.body).is_some() {
         out.push(b'$');
-        digits::write_number(out, ID_BYTES + 1 + job.body.len());
+        write_number(out, UUID_LEN + 1 + job.body.len());
         out.extend_from_slice(b"\r\n");
     } else {
         out.push(b'+');
     }
-    digits::write_uuid(out, job.uuid);
+    write_uuid(out, job.uuid);
     out.push(b' ');
     out.extend_from_slice(job.body);
     out.extend_from_slice(b"\r\n");
@@ -304,15 +303,15 @@ fn write_no_job(dialect: Dialect, out: &mut Vec<u8>) {
     }
 }
 
-fn write_number(number: usize, out: &mut Vec<u8>) {
+fn write_integer(number: usize, out: &mut Vec<u8>) {
     out.push(b':');
-    digits::write_number(out, number);
+    write_number(out, number);
     out.extend_from_slice(b"\r\n");
 }
 
 fn write_id(id: Uuid, out: &mut Vec<u8>) {
     out.push(b'+');
-    digits::write_uuid(out, id);
+    write_uuid(out, id);
     out.extend_from_slice(b"\r\n");
 }
 

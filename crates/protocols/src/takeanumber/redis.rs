@@ -2,7 +2,7 @@
 
 use crate::codec::{Context, Health, Next};
 
-use super::{UNRECOGNIZED, write_error, write_number, write_simple, wrong};
+use super::{UNRECOGNIZED, write_error, write_integer, write_simple, wrong};
 
 /// The version of Redis whose opening this is: clients choose what they send by it.
 const REDIS_VERSION: &str = "7.2.0";
@@ -100,7 +100,7 @@ impl Session {
             write_bulk(value.as_bytes(), out);
         }
         write_bulk(b"proto", out);
-        write_number(if self.resp == Resp::Three { 3 } else { 2 }, out);
+        write_integer(if self.resp == Resp::Three { 3 } else { 2 }, out);
         write_bulk(b"id", out);
         self.write_id(out);
         for (key, value) in [("mode", "standalone"), ("role", "master")] {
@@ -156,7 +156,7 @@ impl Session {
             return Next::Answered;
         };
         match subcommand.to_ascii_uppercase().as_slice() {
-            b"COUNT" if names.is_empty() => write_number(COMMANDS.len(), out),
+            b"COUNT" if names.is_empty() => write_integer(COMMANDS.len(), out),
             b"COUNT" => return wrong(WRONG_COUNT, out),
             b"DOCS" => self.write_docs(names, out),
             _ => return wrong("Unrecognized COMMAND subcommand.", out),
@@ -286,7 +286,7 @@ fn write_commands(out: &mut Vec<u8>) {
         write_array(1, out);
         write_simple(flag.as_bytes(), out);
         for position in [key, key, key] {
-            write_number(position, out);
+            write_integer(position, out);
         }
     }
 }

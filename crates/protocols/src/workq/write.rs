@@ -9,7 +9,8 @@ use super::fault::Fault;
 use super::values::DAY_MS;
 use crate::codec::{Context, Farewell};
 use crate::dates::write_utc;
-use crate::digits::{write_number, write_uuid};
+use crate::ids::write_uuid;
+use crate::numbers::write_number;
 use crate::options::Dialect;
 
 /// Writes a reply of the engine.
