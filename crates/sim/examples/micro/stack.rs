@@ -1,6 +1,6 @@
 //! All of the server but its sockets and its disk: turns of a broker that keeps its jobs in memory.
 
-use jobyard_broker::{Action, Broker, Clock, Config, Event, Listening};
+use jobyard_broker::{Action, Broker, Clock, Config, Event, Listening, SLOT_BITS};
 use jobyard_engine::{ClientId, Limits};
 use jobyard_log::Discard;
 use jobyard_protocols::Options;
@@ -76,7 +76,7 @@ impl World {
         let broker = Broker::open(config, Discard::default(), CLOCK).expect("there is nothing to read");
         let mut world = World { broker, clients: Vec::new(), events: Vec::new(), actions: Vec::new(), counts: false };
         for slot in 0..clients {
-            let id = ClientId((slot + 1) << 24 | slot);
+            let id = ClientId((slot + 1) << SLOT_BITS | slot);
             world.events.push(Event::Accepted { client: id, listener: 0 });
             world.clients.push(Client { id, sent: Vec::new(), heard: Vec::new() });
         }
