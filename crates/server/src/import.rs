@@ -22,12 +22,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::failure::Failure;
+use crate::progress::grouped;
 use crate::serve::say;
 use mover::{Moved, Mover};
 use origin::Source;
 use peer::Peer;
 use place::Place;
-use progress::grouped;
 use tubes::Counts;
 
 /// What stands under the options in the help.

@@ -19,6 +19,7 @@ mod logging;
 mod machine;
 mod manual;
 mod net;
+mod progress;
 mod run;
 mod serve;
 mod signals;

@@ -6,7 +6,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-use support::{Ended, PATIENCE, Server, run_with};
+use support::beanstalkd::{Original, asked_for_text};
+use support::redis::Redis;
+use support::{Directory, Ended, PATIENCE, Server, run_with};
 
 const PROTOCOLS: [&str; 6] = ["goqueue", "takeanumber", "masenko", "jobcentre", "workq", "beanstalkd"];
 
@@ -31,15 +33,20 @@ fn succeeded(ended: &Ended) {
 /// The first of them, whose queues stay. Those of beanstalkd go when their last client has gone.
 const KEEPING: usize = 5;
 
-/// There are so many queues for each of so many protocols, and nothing is ready, delayed or taken in any queue.
+/// There are so many queues for each of so many protocols, and they are empty.
 fn check_queues_are_empty(server: &Server, protocols: usize, each: usize) {
+    let queues = empty_queues(server);
+    assert!((each * protocols.min(KEEPING)..=each * protocols).contains(&queues), "{queues} queues");
+}
+
+/// How many queues there are, in none of which anything is ready, delayed or taken.
+fn empty_queues(server: &Server) -> usize {
     let mut client = support::Peer::connect(server.place(PROTOCOLS.len()));
     client.send("INFO\n");
     let info = client.line();
     let count = |text: &str| info.matches(text).count();
-    let queues = count("{\"name\":\"bench-");
-    assert!((each * protocols.min(KEEPING)..=each * protocols).contains(&queues), "{info}");
     assert_eq!(count("\"ready\":0,\"delayed\":0,\"to_ack\":0}"), count("{\"name\":"), "{info}");
+    count("{\"name\":\"bench-")
 }
 
 #[test]
@@ -103,6 +110,93 @@ fn a_backlog_is_all_finished_and_is_not_in_the_figures() {
     server.stop();
 }
 
+#[test]
+fn jobs_are_handed_over_to_those_who_wait() {
+    let server = start();
+    for address in [0, 2, 3, 4, 5].map(|index| &server.listening[index]) {
+        for (connections, pin) in [("2", &[][..]), ("10", &["--pin", "0"][..])] {
+            let load = ["bench", address, "--workload", "handover", "--connections", connections, "--jobs", "100"];
+            let ended = run_with(&[&load[..], pin, &["--json"]].concat());
+            succeeded(&ended);
+            assert_eq!((figure(&ended, "cycles"), figure(&ended, "requests")), (100.0, 300.0), "{}", ended.stdout);
+            assert!(figure(&ended, "p50_us") > 1.0, "{}", ended.stdout);
+            assert!(figure(&ended, "p99_9_us") >= figure(&ended, "p99_us"), "{}", ended.stdout);
+        }
+    }
+    assert!(empty_queues(&server) >= 4 * (1 + 5));
+    let timed = ["bench", &server.listening[5], "--workload", "handover", "--connections", "4", "--seconds", "0.05"];
+    let ended = run_with(&[&timed[..], &["--json"]].concat());
+    succeeded(&ended);
+    assert_eq!(figure(&ended, "requests"), 3.0 * figure(&ended, "cycles"), "{}", ended.stdout);
+    server.stop();
+}
+
+#[test]
+fn the_rivals_are_measured_too() {
+    let directory = Directory::new();
+    let beanstalkd = Original::start(&directory.0, &[]);
+    let redis = Redis::start();
+    for address in [beanstalkd.url(), format!("redis://{}", redis.place)] {
+        for workload in ["cycle", "handover"] {
+            let load = ["bench", &address, "--connections", "4", "--workload", workload, "--jobs", "200", "--json"];
+            let ended = run_with(&load);
+            succeeded(&ended);
+            assert_eq!((figure(&ended, "cycles"), figure(&ended, "requests")), (200.0, 600.0), "{}", ended.stdout);
+        }
+    }
+    let deep = ["bench", &format!("redis://{}", redis.place), "--depth", "16", "--jobs", "2000", "--backlog", "100"];
+    succeeded(&run_with(&deep));
+    let mut client = support::Peer::connect(redis.place);
+    client.send("DBSIZE\r\n");
+    client.expect(":0\r\n");
+    beanstalkd.kill();
+}
+
+#[test]
+fn what_echoes_is_measured_as_a_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("echo://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || std::io::copy(&mut &stream, &mut &stream));
+        }
+    });
+    let ended = run_with(&["bench", &address, "--connections", "3", "--depth", "4", "--jobs", "100", "--json"]);
+    succeeded(&ended);
+    assert_eq!((figure(&ended, "cycles"), figure(&ended, "requests")), (100.0, 300.0), "{}", ended.stdout);
+}
+
+#[test]
+fn jobs_of_many_priorities_are_put_and_taken() {
+    let server = start();
+    for index in [0, 3, 4, 5] {
+        let load = ["--priorities", "7", "--jobs", "200", "--depth", "8", "--backlog", "30", "--json"];
+        let ended = run_with(&[&["bench", &server.listening[index]], &load[..]].concat());
+        succeeded(&ended);
+        assert_eq!((figure(&ended, "cycles"), figure(&ended, "priorities")), (200.0, 7.0), "{}", ended.stdout);
+    }
+    // The most urgent is taken first, whichever was put first.
+    let put =
+        run_with(&["bench", &server.listening[5], "--priorities", "7", "--jobs", "200", "--workload", "put", "--json"]);
+    succeeded(&put);
+    let (_, rest) = put.stdout.split_once("\"queue\":\"").unwrap();
+    let (queue, _) = rest.split_once('"').unwrap();
+    let mut client = support::Peer::connect(server.place(5));
+    client.send(&format!("watch {queue}\r\n"));
+    client.expect("WATCHING 2\r\n");
+    let mut priorities = Vec::new();
+    for _ in 0..200 {
+        let (reserved, _) = asked_for_text(&mut client, "reserve");
+        let id = reserved.split(' ').nth(1).unwrap();
+        let (_, facts) = asked_for_text(&mut client, &format!("stats-job {id}"));
+        priorities.push(facts.lines().find_map(|line| line.strip_prefix("pri: ")).unwrap().parse::<u32>().unwrap());
+    }
+    assert!(priorities.is_sorted(), "{priorities:?}");
+    priorities.dedup();
+    assert_eq!(priorities, [0, 1, 2, 3, 4, 5, 6]);
+    server.stop();
+}
+
 /// Stands between one Job Centre client and a server. Returns what the client asks for, request by request.
 fn overheard(place: SocketAddr) -> (SocketAddr, thread::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -142,7 +236,7 @@ fn a_backlog_waits_while_the_cycles_run() {
 fn jobs_that_are_only_put_stay_there() {
     let server = start();
     for (index, address) in server.listening[..PROTOCOLS.len()].iter().enumerate() {
-        let load = ["--connections", "3", "--depth", "4", "--jobs", "50", "--put-only"];
+        let load = ["--connections", "3", "--depth", "4", "--jobs", "50", "--workload", "put"];
         let ended = run_with(&[&["bench", address, "--json"], &load[..]].concat());
         succeeded(&ended);
         assert_eq!((figure(&ended, "cycles"), figure(&ended, "requests")), (0.0, 50.0), "{}", ended.stdout);
@@ -158,11 +252,11 @@ fn jobs_that_are_only_put_stay_there() {
 fn jobs_that_were_left_are_taken_and_finished_by_another_run() {
     let server = start();
     for (index, address) in server.listening[..PROTOCOLS.len()].iter().enumerate() {
-        let put = run_with(&["bench", address, "--jobs", "50", "--put-only", "--json"]);
+        let put = run_with(&["bench", address, "--jobs", "50", "--workload", "put", "--json"]);
         succeeded(&put);
         let (_, rest) = put.stdout.split_once("\"queue\":\"").unwrap();
         let (queue, _) = rest.split_once('"').unwrap();
-        let take = ["bench", address, "--jobs", "50", "--take-only", queue, "--json"];
+        let take = ["bench", address, "--jobs", "50", "--workload", "take", "--queue", queue, "--json"];
         let taken = run_with(&take);
         succeeded(&taken);
         assert_eq!((figure(&taken, "cycles"), figure(&taken, "requests")), (50.0, 100.0), "{}", taken.stdout);
@@ -182,8 +276,8 @@ fn people_get_a_table() {
     succeeded(&ended);
     let lines: Vec<_> = ended.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{}", ended.stdout);
-    assert!(lines[0].trim_start().starts_with("protocol  connections  depth"), "{}", lines[0]);
-    assert!(lines[1].trim_start().starts_with("jobcentre            2      1  64 B"), "{}", lines[1]);
+    assert!(lines[0].trim_start().starts_with("protocol  workload  connections  depth"), "{}", lines[0]);
+    assert!(lines[1].trim_start().starts_with("jobcentre     cycle            2      1  64 B"), "{}", lines[1]);
     server.stop();
 }
 
@@ -202,7 +296,19 @@ fn what_makes_no_sense_is_refused() {
     refused(&["--seconds", "0"], 2, "expected 0.001 to 86400");
     refused(&["--seconds", "NaN"], 2, "expected 0.001 to 86400");
     refused(&["--seconds", "1", "--jobs", "1"], 2, "cannot be used with");
-    refused(&["--put-only", "--backlog", "1"], 2, "cannot be used with");
+    refused(&["--workload", "put", "--backlog", "1"], 2, "nothing waits behind others");
+    refused(&["--workload", "take"], 2, "--queue <QUEUE>");
+    refused(&["--workload", "put", "--queue", "q"], 2, "only --workload take");
+    refused(&["--workload", "take", "--queue", "q", "--queues", "2"], 2, "jobs are taken of --queue alone");
+    refused(&["--workload", "handover", "--connections", "3"], 2, "there are two for each job");
+    refused(&["--workload", "handover", "--depth", "2"], 2, "one job for each two connections");
+    refused(&["--workload", "handover", "--backlog", "2"], 2, "nobody waits for a job where there are some");
+    refused(&["--workload", "handover", "--queues", "2"], 2, "one for each two connections");
+    refused(&["takeanumber://127.0.0.1:1", "--workload", "handover"], 2, "clients of takeanumber do not wait");
+    refused(&["masenko://127.0.0.1:1", "--priorities", "2"], 2, "jobs of masenko have none");
+    refused(&["--priorities", "1000", "--body", "2000000"], 2, "more than 1 GiB");
+    refused(&["redis://127.0.0.1:1", "--body", "35"], 2, "a redis job has at least 36 bytes");
+    refused(&["--pin", "100000"], 2, "--pin 100000");
     refused(&["--backlog", "1000000001"], 2, "--backlog");
     refused(&["--body", "3"], 2, "a jobcentre job has at least 11 bytes");
     refused(&["--body", "1000000", "--connections", "1000", "--depth", "100"], 2, "more than 1 GiB");

@@ -25,6 +25,8 @@ pub enum Step {
     Put,
     /// Take a job.
     Take,
+    /// Wait for a job and take it.
+    Wait,
     /// Finish the job that was taken.
     Finish,
 }
@@ -113,7 +115,7 @@ impl<'a> Connection<'a> {
         let next = match step {
             step if step == last => None,
             Step::Put => Some(Step::Take),
-            Step::Take => Some(Step::Finish),
+            Step::Take | Step::Wait => Some(Step::Finish),
             Step::Greet | Step::Finish => None,
         };
         self.asked.pop_front();
@@ -165,8 +167,10 @@ impl<'a> Connection<'a> {
 fn exchange(script: &Script, step: Step) -> &Exchange {
     match step {
         Step::Greet => &script.greet,
-        Step::Put => &script.put,
+        // All puts are answered alike.
+        Step::Put => &script.puts[0],
         Step::Take => &script.take,
+        Step::Wait => script.wait.as_ref().expect("nobody waits whose protocol does not"),
         Step::Finish => &script.finish,
     }
 }
@@ -182,6 +186,7 @@ impl Step {
             Step::Greet => "greeting",
             Step::Put => "put",
             Step::Take => "take",
+            Step::Wait => "wait",
             Step::Finish => "finish",
         }
     }

@@ -1,8 +1,8 @@
-//! How long requests took: a histogram whose buckets grow with the time, so that every figure is right to about 3 %.
+//! How long requests took: a histogram whose buckets grow with the time, so that every figure is right to 1 %: the layout of an HDR histogram.
 
 /// Each doubling of the time is cut into this many buckets.
 const STEPS: u64 = 1 << STEP_BITS;
-const STEP_BITS: u32 = 5;
+const STEP_BITS: u32 = 7;
 
 /// Times in nanoseconds.
 #[derive(Debug)]

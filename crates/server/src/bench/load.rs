@@ -10,8 +10,10 @@ use mio::{Events, Poll, Token};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::connection::{Connection, Step};
+use super::handover::Pairs;
 use super::latency::Latencies;
 use super::wire::Script;
+use crate::progress::{Line, bar, grouped};
 
 /// Events that are told of at once.
 const EVENTS: usize = 1024;
@@ -27,10 +29,19 @@ pub struct Plan {
     pub seconds: f64,
     /// Jobs that wait in the queues all the while.
     pub backlog: u64,
-    /// The first and the last thing that is done with a job.
-    pub steps: (Step, Step),
+    /// What is done with them.
+    pub course: Course,
     /// How long all connections may be silent while something is unanswered.
     pub timeout: Duration,
+}
+
+/// What is done over and over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// From the first to the last thing that is done with a job, by one connection.
+    Steps(Step, Step),
+    /// One connection of two puts a job for which the other waits.
+    HandOver,
 }
 
 /// What came of it.
@@ -45,27 +56,29 @@ pub struct Measured {
     pub seconds: f64,
     /// What it took of a processor to ask and to understand, in seconds.
     pub generator_seconds: f64,
-    /// How long requests took.
+    /// How long requests took; of those that are handed over, how long each was under way.
     pub latencies: Latencies,
 }
 
-/// A part of the run: which steps are taken, and how often.
+/// A part of the run: what is done, and how often.
 #[derive(Debug)]
 struct Phase {
-    first: Step,
-    last: Step,
+    course: Course,
     /// How often each connection may still begin;
     shares: Vec<u64>,
     /// how often all of them together;
     left: u64,
     /// and until when, in nanoseconds after the phase began.
     end: u64,
+    /// What it is called where one sees how far it is.
+    name: &'static str,
 }
 
 impl Phase {
     /// As often as there are jobs, each connection as often as its share.
-    fn shared(first: Step, last: Step, shares: Vec<u64>) -> Phase {
-        Phase { first, last, shares, left: u64::MAX, end: u64::MAX }
+    fn shared(first: Step, last: Step, shares: Vec<u64>, name: &'static str) -> Phase {
+        let left = shares.iter().sum();
+        Phase { course: Course::Steps(first, last), shares, left, end: u64::MAX, name }
     }
 
     /// Whether this connection may begin once more. If so, it does.
@@ -83,18 +96,20 @@ impl Phase {
 #[derive(Debug)]
 pub struct Load<'a> {
     poll: Poll,
-    connections: Vec<Connection<'a>>,
+    pub(super) connections: Vec<Connection<'a>>,
     depth: usize,
     timeout: Duration,
     phase: Phase,
+    pub(super) pairs: Pairs,
     /// When the phase began.
     began: Instant,
-    jobs_put: u64,
+    pub(super) jobs_put: u64,
     /// Connections with something unanswered.
-    busy: usize,
+    pub(super) busy: usize,
     requests: u64,
-    cycles: u64,
-    latencies: Latencies,
+    pub(super) cycles: u64,
+    pub(super) latencies: Latencies,
+    line: Line,
 }
 
 impl<'a> Load<'a> {
@@ -102,8 +117,11 @@ impl<'a> Load<'a> {
     pub fn new(streams: Vec<TcpStream>, scripts: &'a [Script], plan: &Plan) -> Result<Load<'a>> {
         let poll = Poll::new().context("cannot wait for sockets")?;
         // Jobs that others left are not told from those of a run that broke off: the queue is not asked to be empty.
-        let greets = u64::from(plan.steps.0 == Step::Put || scripts.iter().any(|script| script.greet_names_queue));
-        let scripts = scripts.iter().cycle();
+        let takes_only = matches!(plan.course, Course::Steps(Step::Take, _));
+        let greets = u64::from(!takes_only || scripts.iter().any(|script| script.greet_names_queue));
+        // Both connections of a pair have one queue.
+        let together = if plan.course == Course::HandOver { 2 } else { 1 };
+        let scripts = scripts.iter().cycle().flat_map(|script| std::iter::repeat_n(script, together));
         let mut connections: Vec<_> = streams
             .into_iter()
             .zip(scripts)
@@ -114,7 +132,8 @@ impl<'a> Load<'a> {
         }
         Ok(Load {
             poll,
-            phase: Phase::shared(Step::Greet, Step::Greet, vec![greets; connections.len()]),
+            phase: Phase::shared(Step::Greet, Step::Greet, vec![greets; connections.len()], "greeting"),
+            pairs: Pairs::new(connections.len()),
             connections,
             depth: plan.depth,
             timeout: plan.timeout,
@@ -124,25 +143,32 @@ impl<'a> Load<'a> {
             requests: 0,
             cycles: 0,
             latencies: Latencies::new(),
+            line: Line::new(),
         })
     }
 
     /// Greets the server on every connection, then does what was planned. Every job that was put is finished, also
     /// when the time is over, unless jobs shall only be put.
     pub fn run(mut self, plan: &Plan) -> Result<Measured> {
+        let measured = self.go_through_all(plan);
+        self.line.clear();
+        measured
+    }
+
+    fn go_through_all(&mut self, plan: &Plan) -> Result<Measured> {
         self.until_all_is_answered()?;
         // Each takes as many as it put: other connections may have other queues.
         let shares = shares(plan.backlog, self.connections.len());
-        self.go_through(Phase::shared(Step::Put, Step::Put, shares.clone()))?;
+        self.go_through(Phase::shared(Step::Put, Step::Put, shares.clone(), "putting the backlog"))?;
 
         let processor_before = processor_seconds();
         let nanos = u64::try_from(Duration::from_secs_f64(plan.seconds).as_nanos()).unwrap_or(u64::MAX);
         self.go_through(Phase {
-            first: plan.steps.0,
-            last: plan.steps.1,
+            course: plan.course,
             shares: vec![u64::MAX; self.connections.len()],
             left: plan.jobs.unwrap_or(u64::MAX),
             end: if plan.jobs.is_some() { u64::MAX } else { nanos },
+            name: "measuring",
         })?;
         let measured = Measured {
             requests: self.requests,
@@ -152,7 +178,7 @@ impl<'a> Load<'a> {
             latencies: std::mem::replace(&mut self.latencies, Latencies::new()),
         };
 
-        self.go_through(Phase::shared(Step::Take, Step::Finish, shares))?;
+        self.go_through(Phase::shared(Step::Take, Step::Finish, shares, "finishing the backlog"))?;
         Ok(measured)
     }
 
@@ -168,14 +194,8 @@ impl<'a> Load<'a> {
     /// Begins on all connections, as much as may be in flight, and goes on until nothing more is to be done.
     fn until_all_is_answered(&mut self) -> Result<()> {
         let mut events = Events::with_capacity(EVENTS);
-        for index in 0..self.connections.len() {
-            let now = self.now();
-            for _ in 0..self.depth {
-                self.begin(index, now);
-            }
-            self.connections[index].send()?;
-        }
-        self.busy = self.connections.iter().filter(|connection| !connection.is_idle()).count();
+        let planned = self.phase.left;
+        self.begin_all()?;
         while self.busy > 0 {
             match self.poll.poll(&mut events, Some(self.timeout)) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -187,7 +207,23 @@ impl<'a> Load<'a> {
             for event in &events {
                 self.go_on(event)?;
             }
+            self.line.show(|| self.phase.shown(planned, self.requests, self.began.elapsed()));
         }
+        Ok(())
+    }
+
+    fn begin_all(&mut self) -> Result<()> {
+        if self.phase.course == Course::HandOver {
+            return self.begin_pairs();
+        }
+        for index in 0..self.connections.len() {
+            let now = self.now();
+            for _ in 0..self.depth {
+                self.begin(index, now);
+            }
+            self.connections[index].send()?;
+        }
+        self.busy = self.connections.iter().filter(|connection| !connection.is_idle()).count();
         Ok(())
     }
 
@@ -205,10 +241,19 @@ impl<'a> Load<'a> {
     fn hear(&mut self, index: usize) -> Result<()> {
         let now = self.now();
         let was_idle = self.connections[index].is_idle();
-        while let Some(answer) = self.connections[index].answer(self.phase.last, now)? {
-            self.latencies.record(now - answer.asked_at);
+        let last = match self.phase.course {
+            Course::Steps(_, last) => last,
+            Course::HandOver if Pairs::puts(index) => Step::Put,
+            Course::HandOver => Step::Finish,
+        };
+        while let Some(answer) = self.connections[index].answer(last, now)? {
             self.requests += 1;
-            if answer.step == self.phase.last {
+            if self.phase.course == Course::HandOver {
+                self.go_on_with_pair(index, answer.step, now)?;
+                continue;
+            }
+            self.latencies.record(now - answer.asked_at);
+            if answer.step == last {
                 self.cycles += u64::from(answer.step == Step::Finish);
                 self.begin(index, now);
             }
@@ -221,14 +266,34 @@ impl<'a> Load<'a> {
 
     /// Asks for the first step once more, if it may be.
     fn begin(&mut self, index: usize, now: u64) {
-        if self.phase.begin(index, now) {
-            self.connections[index].ask(self.phase.first, self.jobs_put, now);
-            self.jobs_put += u64::from(self.phase.first == Step::Put);
+        let Course::Steps(first, _) = self.phase.course else { return };
+        if self.may_begin(index, now) {
+            self.connections[index].ask(first, self.jobs_put, now);
+            self.jobs_put += u64::from(first == Step::Put);
         }
     }
 
-    fn now(&self) -> u64 {
+    /// Whether this connection may begin once more. If so, it must.
+    pub(super) fn may_begin(&mut self, index: usize, now: u64) -> bool {
+        self.phase.begin(index, now)
+    }
+
+    pub(super) fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Phase {
+    /// How far it has come, of so much that was planned: of the jobs or, where these are without number, of the time.
+    fn shown(&self, planned: u64, requests: u64, elapsed: Duration) -> String {
+        let (done, total) = match self.end {
+            u64::MAX => (planned - self.left, planned),
+            end => (u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX), end),
+        };
+        let rate = requests as f64 / elapsed.as_secs_f64().max(0.001);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is shown")]
+        let rate = grouped(rate as u64);
+        format!("{}  {}, {rate} requests/s", bar(done, total), self.name)
     }
 }
 
@@ -242,4 +307,21 @@ fn shares(jobs: u64, connections: usize) -> Vec<u64> {
 fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_of_the_jobs_or_of_the_time() {
+        let course = Course::Steps(Step::Put, Step::Finish);
+        let second = Duration::from_secs(1);
+        let jobs = Phase { course, shares: Vec::new(), left: 250, end: u64::MAX, name: "measuring" };
+        let shown = "[###############.....]  75 %  measuring, 2,250 requests/s";
+        assert_eq!(jobs.shown(1_000, 2_250, second), shown);
+        let timed = Phase { left: u64::MAX, end: 4_000_000_000, ..jobs };
+        assert!(timed.shown(u64::MAX, 7, second).starts_with("[#####...............]  25 %"));
+        assert!(timed.shown(u64::MAX, 7, 5 * second).starts_with("[####################] 100 %"));
+    }
 }

@@ -9,6 +9,8 @@ use super::load::Measured;
 pub struct Report<'a> {
     /// What was spoken.
     pub protocol: &'a str,
+    /// What was done with jobs.
+    pub workload: &'a str,
     /// Where the server is.
     pub place: SocketAddr,
     /// The name of the first queue.
@@ -21,6 +23,8 @@ pub struct Report<'a> {
     pub body: u32,
     /// How many queues.
     pub queues: u32,
+    /// How many priorities jobs had.
+    pub priorities: u32,
     /// Jobs that waited in them all the while.
     pub backlog: u64,
     /// What came of it.
@@ -30,10 +34,11 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// Two lines: names and figures.
     pub fn table(&self) -> String {
-        let Report { protocol, connections, depth, body, measured, .. } = self;
+        let Report { protocol, workload, connections, depth, body, measured, .. } = self;
         let Measured { requests, seconds, .. } = measured;
         let columns = [
             ("protocol", (*protocol).to_owned()),
+            ("workload", (*workload).to_owned()),
             ("connections", connections.to_string()),
             ("depth", depth.to_string()),
             ("body", format!("{body} B")),
@@ -43,6 +48,7 @@ impl Report<'_> {
             ("cycles/s", format!("{:.0}", self.cycles_per_second())),
             ("p50", time(self.micros_at(0.5))),
             ("p99", time(self.micros_at(0.99))),
+            ("p99.9", time(self.micros_at(0.999))),
             ("generator", format!("{:.2} µs/request", self.generator_micros())),
         ];
         let [mut names, mut figures] = [String::new(), String::new()];
@@ -57,15 +63,31 @@ impl Report<'_> {
 
     /// One line for programs. None of its texts has a letter that JSON would want escaped.
     pub fn json(&self) -> String {
-        let Report { protocol, place, queue, connections, depth, body, queues, backlog, measured } = self;
+        let Report {
+            protocol,
+            workload,
+            place,
+            queue,
+            connections,
+            depth,
+            body,
+            queues,
+            priorities,
+            backlog,
+            measured,
+        } = self;
         let Measured { requests, cycles, seconds, .. } = measured;
         let fields = [
-            format!("\"protocol\":\"{protocol}\",\"place\":\"{place}\",\"queue\":\"{queue}\",\"queues\":{queues}"),
+            format!(
+                "\"protocol\":\"{protocol}\",\"workload\":\"{workload}\",\"place\":\"{place}\",\"queue\":\"{queue}\",\"queues\":{queues}"
+            ),
             format!("\"connections\":{connections},\"depth\":{depth},\"body_bytes\":{body},\"backlog\":{backlog}"),
+            format!("\"priorities\":{priorities}"),
             format!("\"requests\":{requests},\"cycles\":{cycles},\"seconds\":{seconds:.6}"),
             format!("\"requests_per_second\":{:.1}", self.requests_per_second()),
             format!("\"cycles_per_second\":{:.1}", self.cycles_per_second()),
             format!("\"p50_us\":{:.1},\"p99_us\":{:.1}", self.micros_at(0.5), self.micros_at(0.99)),
+            format!("\"p99_9_us\":{:.1}", self.micros_at(0.999)),
             format!("\"generator_us_per_request\":{:.3}", self.generator_micros()),
         ];
         format!("{{{}}}\n", fields.join(","))
@@ -110,12 +132,14 @@ mod tests {
         let place = "127.0.0.1:9922".parse().unwrap();
         Report {
             protocol: "workq",
+            workload: "cycle",
             place,
             queue: "q",
             connections: 3,
             depth: 8,
             body: 64,
             queues: 1,
+            priorities: 1,
             backlog: 9,
             measured,
         }
@@ -126,8 +150,8 @@ mod tests {
         assert_eq!(
             report(&measured()).table(),
             "\
-protocol  connections  depth  body  requests  seconds  requests/s  cycles/s    p50      p99        generator
-   workq            3      8  64 B      3000     0.50        6000      2000  20 µs  3.01 ms  1.00 µs/request
+protocol  workload  connections  depth  body  requests  seconds  requests/s  cycles/s    p50      p99    p99.9        generator
+   workq     cycle            3      8  64 B      3000     0.50        6000      2000  20 µs  3.01 ms  3.01 ms  1.00 µs/request
 "
         );
     }
@@ -136,8 +160,9 @@ protocol  connections  depth  body  requests  seconds  requests/s  cycles/s    p
     fn the_line_of_json_says_it_all() {
         let line = report(&measured()).json();
         for field in [
-            "{\"protocol\":\"workq\",\"place\":\"127.0.0.1:9922\",\"queue\":\"q\",\"queues\":1,",
-            "\"connections\":3,\"depth\":8,\"body_bytes\":64,\"backlog\":9,",
+            "{\"protocol\":\"workq\",\"workload\":\"cycle\",\"place\":\"127.0.0.1:9922\",\"queue\":\"q\",\"queues\":1,",
+            "\"connections\":3,\"depth\":8,\"body_bytes\":64,\"backlog\":9,\"priorities\":1,",
+            "\"p99_9_us\":30",
             "\"requests\":3000,\"cycles\":1000,\"seconds\":0.500000,",
             "\"requests_per_second\":6000.0,\"cycles_per_second\":2000.0,",
             "\"generator_us_per_request\":1.000}\n",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::scripts::Protocol;
+use super::protocol::Protocol;
 use crate::address::host_and_port;
 
 /// How long a connection may take to come about.

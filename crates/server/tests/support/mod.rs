@@ -3,6 +3,7 @@
 
 pub mod beanstalkd;
 pub mod process;
+pub mod redis;
 pub mod storage;
 pub mod strace;
 
