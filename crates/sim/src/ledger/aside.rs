@@ -226,7 +226,10 @@ impl Job {
             self.rest = Rest::Over;
             self.burial.over_turn = when.turn;
         }
-        self.is_not_buried(when.turn);
+        // Who had asked before it was put aside may have been given it before that, and hear of it now.
+        if self.rested_turn < asked.turn {
+            self.is_not_buried(when.turn);
+        }
     }
 
     /// Whether someone asked to put it aside, ever.
