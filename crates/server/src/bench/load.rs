@@ -31,6 +31,8 @@ pub struct Plan {
     pub backlog: u64,
     /// What is done with them.
     pub course: Course,
+    /// Whether nothing is in the queues when it begins.
+    pub finds_empty: bool,
     /// How long all connections may be silent while something is unanswered.
     pub timeout: Duration,
 }
@@ -116,9 +118,8 @@ impl<'a> Load<'a> {
     /// The load of this plan on these connections, which use the scripts in turn.
     pub fn new(streams: Vec<TcpStream>, scripts: &'a [Script], plan: &Plan) -> Result<Load<'a>> {
         let poll = Poll::new().context("cannot wait for sockets")?;
-        // Jobs that others left are not told from those of a run that broke off: the queue is not asked to be empty.
-        let takes_only = matches!(plan.course, Course::Steps(Step::Take, _));
-        let greets = u64::from(!takes_only || scripts.iter().any(|script| script.greet_names_queue));
+        // The greeting shows that a queue is empty; in some protocols it names the queue too.
+        let greets = u64::from(plan.finds_empty || scripts.iter().any(|script| script.greet_names_queue));
         // Both connections of a pair have one queue.
         let together = if plan.course == Course::HandOver { 2 } else { 1 };
         let scripts = scripts.iter().cycle().flat_map(|script| std::iter::repeat_n(script, together));

@@ -39,7 +39,7 @@ Workloads:
   put       jobs are put, and stay there, under the names that --json says;
             in workq, for an hour
   take      jobs that --workload put left in --queue are taken and finished:
-            there must be as many, with bodies of the same size
+            there must be as many
   handover  of each pair of connections one waits for the job that the other
             puts; the time is that from the put to the one who waited
 
@@ -106,7 +106,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     backlog: u64,
 
-    /// The queue of which jobs are taken
+    /// A queue that is there, whatever is in it, instead of a new one
+    ///
+    /// Jobs that are taken must have bodies of the same size.
     #[arg(long, value_name = "QUEUE", value_parser = queue, required_if_eq("workload", "take"))]
     queue: Option<String>,
 
@@ -190,6 +192,7 @@ pub fn bench(arguments: &Arguments) -> Result<(), Failure> {
         seconds: arguments.seconds.unwrap_or(DEFAULT_SECONDS),
         backlog: arguments.backlog,
         course: arguments.workload.course(),
+        finds_empty: arguments.queue.is_none(),
         timeout: Duration::from_secs_f64(arguments.timeout),
     };
     let measured = Load::new(streams, &scripts, &plan)?.run(&plan)?;
@@ -255,11 +258,9 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
             ensure!(arguments.queues == 1, "--queues: in a hand-over there is one for each two connections");
         }
     }
-    if *workload == Workload::Take {
-        ensure!(arguments.queues == 1, "--queues: jobs are taken of --queue alone");
-        ensure!(protocol != protocol::Protocol::Echo, "--workload take: echo has no jobs that were left");
-    } else {
-        ensure!(arguments.queue.is_none(), "--queue: only --workload take takes of a queue that is there");
+    if arguments.queue.is_some() {
+        ensure!(arguments.queues == 1, "--queues: there is only --queue");
+        ensure!(*workload != Workload::Handover, "--queue: in a hand-over there is one for each two connections");
     }
     Ok(())
 }
