@@ -51,6 +51,7 @@ impl<L: Log> Broker<L> {
         self.clients.heard_until_ms = self.looks.heard_until_ms(false);
         self.recover(PORTION_BYTES);
         let news = self.take_in(events);
+        let noted = self.clients.changed.len();
         self.stop(news.stops);
         self.hang_up(&news.hung_up);
         self.run();
@@ -60,7 +61,7 @@ impl<L: Log> Broker<L> {
         self.end_drain();
         self.commit();
         self.tend_ms = self.commit.tend(self.now.engine_ms);
-        self.settle();
+        self.settle(noted);
         self.exit_when_done();
         actions.append(&mut self.actions);
         self.sleep()
@@ -209,14 +210,16 @@ impl<L: Log> Broker<L> {
         self.commit.poll();
     }
 
-    /// Releases and writes output, asks for input, and sets the timers of every client to which something happened.
-    fn settle(&mut self) {
+    /// Releases and writes output, asks for input, and sets the timers of every client to which something happened. Those who
+    /// have waited, and are answered because of what others did, come before those who were noted first.
+    fn settle(&mut self, noted: usize) {
         (self.held_back_until_ms, self.rest_until_ms) = (None, None);
         if self.commit.failure().is_some() {
             return;
         }
         let mut readers = Vec::new();
         let mut changed = std::mem::take(&mut self.clients.changed);
+        changed.rotate_left(noted);
         changed.retain(|&id| self.settle_client(id, &mut readers));
         // A client that stays on the list is still marked as being on it.
         self.clients.changed = changed;

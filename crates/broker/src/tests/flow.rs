@@ -24,6 +24,24 @@ fn a_client_gets_so_many_commands_a_turn_and_the_others_theirs() {
 }
 
 #[test]
+fn who_waited_is_written_to_before_the_one_who_put_the_job() {
+    let mut world = World::new();
+    let (putter, waiting, other) = (world.connect(PLAIN), world.connect(PLAIN), world.connect(PLAIN));
+    world.settle();
+    world.ask(waiting, "wait q 1000\n");
+    world.send(putter, "put q x\n");
+    world.send(other, "echo hello\n");
+    world.turn();
+    world.turn();
+    let written = world.actions.iter().filter_map(|action| match action {
+        Action::Write(ClientId(id)) => Some(*id),
+        _ => None,
+    });
+    assert_eq!(written.collect::<Vec<_>>(), [waiting, putter, other]);
+    assert_eq!(world.hear(waiting), "job 1 x\n");
+}
+
+#[test]
 fn who_asks_for_much_gets_one_such_command_a_turn_and_the_others_theirs() {
     let mut world = World::limited(|limits| limits.output_bytes_max = usize::MAX);
     let (alice, bob, carol) = (world.connect(PLAIN), world.connect(PLAIN), world.connect(PLAIN));
