@@ -1,5 +1,6 @@
 //! Jobs that are put aside, and let back in.
 
+use crate::changes::Why;
 use crate::command::JobRef;
 use crate::engine::{Answers, Engine};
 use crate::fail::lease_end_ms;
@@ -23,6 +24,7 @@ impl Engine {
                 let until_ms = lease_end_ms(self.store.job(number).state);
                 self.tally(number, |tally| &mut tally.burials);
                 self.commit(Record::Buried { number, urgency, order: self.store.next_burial });
+                self.note(Why::PutAside);
                 self.resume_run(now, number, until_ms, answers);
                 answers(client, Reply::Done);
             }
@@ -93,5 +95,6 @@ impl Engine {
         let expires_ms = self.kept_until(now, number);
         self.tally(number, |tally| &mut tally.revivals);
         self.commit(Record::Revived { number, expires_ms });
+        self.note(Why::Revived);
     }
 }

@@ -133,6 +133,33 @@ impl Command {
             _ => false,
         }
     }
+
+    /// What it is called here.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Command::Enqueue(_) => "Enqueue",
+            Command::Run { .. } => "Run",
+            Command::Lease(_) => "Lease",
+            Command::LeaseJob { .. } => "LeaseJob",
+            Command::Complete { .. } => "Complete",
+            Command::Fail { .. } => "Fail",
+            Command::Release { .. } => "Release",
+            Command::Bury { .. } => "Bury",
+            Command::Revive { .. } => "Revive",
+            Command::ReviveJob { .. } => "ReviveJob",
+            Command::Extend { .. } => "Extend",
+            Command::Attend { .. } => "Attend",
+            Command::Leave { .. } => "Leave",
+            Command::Pause { .. } => "Pause",
+            Command::Remove { .. } => "Remove",
+            Command::Await { .. } => "Await",
+            Command::ClaimOrigins { .. } => "ClaimOrigins",
+            Command::CloseOrigin { .. } => "CloseOrigin",
+            Command::Group(_) => "Group",
+            Command::Look(_) => "Look",
+        }
+    }
 }
 
 /// A question.

@@ -3,6 +3,7 @@
 use crate::admit::History;
 use crate::broken;
 use crate::bytes::{Damaged, Reader};
+use crate::changes::Why;
 use crate::command::{By, Command, JobRef};
 use crate::job::{Job, State};
 use crate::limits::Limits;
@@ -85,6 +86,7 @@ impl Engine {
         // Whatever they are, they are where they were read.
         self.store.stretches.settle();
         self.store.sweep();
+        self.forget_changes();
         replayed
     }
 
@@ -119,6 +121,7 @@ impl Engine {
         let answers: &mut Answers<'_> = &mut |_, _| {};
         let end = self.portion_end();
         self.starting = true;
+        self.called("restart");
         if broken("engine-number-reused") {
             self.store.next_number = self.store.next_number.saturating_sub(1).max(1);
         }
@@ -129,13 +132,13 @@ impl Engine {
                 self.unblock(now, number);
             }
             if self.store.job(number).runs() && !broken("engine-run-outlives-server") {
-                self.remove(now, number, answers);
+                self.remove(now, number, Why::RunOver, answers);
             }
             if self.records.len() >= end {
                 return false;
             }
         }
-        if !self.tick(now, now.engine_ms, answers) {
+        if !self.pass(now, now.engine_ms, answers) {
             return false;
         }
         // Who held its last attempt is gone.
@@ -202,6 +205,7 @@ impl Engine {
 
     /// Carries out one command. Its reply comes at once, or later if it waits.
     pub fn handle(&mut self, now: Now, client: ClientId, command: Command, answers: &mut Answers<'_>) {
+        self.called(command.name());
         match command {
             Command::Enqueue(job) => self.handle_enqueue(now, client, *job, answers),
             Command::Attend { queue, role, keeps_queue } => {
@@ -237,6 +241,7 @@ impl Engine {
 
     /// The client's waiting command, if it has one, is answered as if its time had run out.
     pub fn stop_waiting(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
+        self.called("stop_waiting");
         if let Some(want) = self.end_wait(client) {
             self.time_out(now, client, &want, answers);
         }
@@ -245,6 +250,7 @@ impl Engine {
 
     /// The client is gone: its waiting command is dropped, and what it holds ends.
     pub fn disconnect(&mut self, now: Now, client: ClientId, answers: &mut Answers<'_>) {
+        self.called("disconnect");
         if let Some(want) = self.end_wait(client) {
             // Others may wait for the job that it ran.
             self.time_out(now, client, &want, &mut |to, reply| {

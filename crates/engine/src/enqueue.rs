@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::broken;
+use crate::changes::Why;
 use crate::command::{Blocker, NewJob, Start};
 use crate::delay::Delay;
 use crate::engine::{Answers, Engine};
@@ -142,6 +143,7 @@ impl Engine {
         if is_buried {
             self.commit(Record::Buried { number, urgency, order: self.store.next_burial });
         }
+        self.note(Why::Put);
         number
     }
 
@@ -173,6 +175,7 @@ impl Engine {
             let (urgency, delay) = (self.store.job(number).urgency, Some(Delay::from_now(now, delay_ms)));
             self.commit(Record::Released { number, urgency, delay });
         }
+        self.note(Why::Unblocked);
     }
 
     /// A delayed job's date has come.
@@ -181,6 +184,7 @@ impl Engine {
         let date = rare.date.map(|(wall_ms, _)| wall_ms);
         let expires_ms = begin(now, date, rare.lifetime_ms).expires_ms;
         self.commit(Record::Woke { number, expires_ms });
+        self.note(Why::DateCame);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Leases that end without the job being done: failures, releases, lost holders, time.
 
+use crate::changes::Why;
 use crate::command::{Again, Backoff, By, JobRef, Parting, UsedUp};
 use crate::delay::Delay;
 use crate::engine::{Answers, Engine};
@@ -53,6 +54,7 @@ impl Engine {
 
     /// The lease never reached its client: it is undone, and does not count.
     pub fn undo_lease(&mut self, now: Now, number: JobNumber, lease: LeaseId, answers: &mut Answers<'_>) {
+        self.called("undo_lease");
         let Some(job) = self.store.jobs.get(number).filter(|job| job.lease() == Some(lease)) else {
             return;
         };
@@ -65,6 +67,7 @@ impl Engine {
         } else {
             self.commit(Record::Undone { number });
         }
+        self.note(Why::Undone);
         // Nobody had it, so its end means nothing to who waits for the job.
         self.resume_run(now, number, Some(now.engine_ms), answers);
         self.settle(now, answers);
@@ -79,6 +82,7 @@ impl Engine {
         let is_apart = matches!(job.state, State::Blocked | State::Buried { .. });
         let Some(rule) = job.failure_rule() else {
             self.commit(Record::Failure { number });
+            self.note(Why::Failed);
             self.resume_run(now, number, until_ms, answers);
             return false;
         };
@@ -99,6 +103,7 @@ impl Engine {
             Backoff::None | Backoff::Quartic => Record::Failure { number },
         };
         self.commit(record);
+        self.note(Why::Failed);
         self.resume_run(now, number, until_ms, answers);
         false
     }
@@ -111,6 +116,7 @@ impl Engine {
         }
         let until_ms = lease_end_ms(job.state);
         self.store.set_state(number, State::Ready);
+        self.note(Why::PutBack);
         self.resume_run(now, number, until_ms, answers);
     }
 
@@ -122,6 +128,7 @@ impl Engine {
         let keeps_urgency = crate::broken("engine-urgency-of-release-ignored");
         let urgency = if keeps_urgency { self.store.job(number).urgency } else { again.urgency };
         self.commit(Record::Released { number, urgency, delay });
+        self.note(Why::Released);
         self.resume_run(now, number, until_ms, answers);
     }
 
@@ -132,7 +139,7 @@ impl Engine {
                 self.end_wait(client);
                 answers(client, Reply::TimedOut);
             }
-            return self.remove(now, number, answers);
+            return self.remove(now, number, Why::RunOver, answers);
         }
         self.counters.timed_out += 1;
         self.tally(number, |tally| &mut tally.timeouts);
@@ -155,6 +162,7 @@ impl Engine {
                 let shown_wall_ms = now.wall_ms.saturating_add_unsigned(rest_ms);
                 let rested = now.engine_ms.saturating_add(rest_ms);
                 self.commit(Record::Rested { number, until_ms: rested, shown_wall_ms });
+                self.note(Why::HolderVanished);
                 self.resume_run(now, number, Some(until_ms), answers);
             }
             (Parting::Release, _) | (Parting::Fail, Some(_)) => self.put_back(now, number, answers),

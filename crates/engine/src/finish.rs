@@ -1,5 +1,6 @@
 //! The ends of a job: completed, used up, removed, expired; and what they mean to the jobs it blocks.
 
+use crate::changes::Why;
 use crate::command::{By, JobRef, UsedUp};
 use crate::engine::{Answers, Engine};
 use crate::enqueue::life_end;
@@ -42,7 +43,7 @@ impl Engine {
                 self.store.queues.get_mut(queue).totals.removed +=
                     u64::from(!crate::broken("engine-removals-uncounted"));
                 if !crate::broken("engine-removed-is-there") {
-                    self.remove(now, number, answers);
+                    self.remove(now, number, Why::Removed, answers);
                 }
                 answers(client, Reply::Done);
             }
@@ -59,14 +60,16 @@ impl Engine {
             Some(expires_ms) => self.commit(Record::Done { number, expires_ms, result }),
             None => self.commit(Record::Removed { number }),
         }
+        self.note(Why::Completed);
         self.unblock_free(now, &blocked);
     }
 
     /// A job goes, in whatever state it is, and blocks no more.
-    pub(crate) fn remove(&mut self, now: Now, number: JobNumber, answers: &mut Answers<'_>) {
+    pub(crate) fn remove(&mut self, now: Now, number: JobNumber, why: Why, answers: &mut Answers<'_>) {
         self.answer_result(number, None, answers);
         let blocked = self.directly_blocked(number);
         self.commit(Record::Removed { number });
+        self.note(why);
         self.unblock_free(now, &blocked);
     }
 
@@ -77,8 +80,10 @@ impl Engine {
         self.counters.evicted += u64::from(!finished);
         self.answer_result(number, None, answers);
         self.commit(Record::Removed { number });
+        self.note(Why::Expired);
         for blocked in taken_along {
             self.use_up_one(now, blocked, &[], answers);
+            self.note(Why::BlockerUsedUp);
         }
     }
 
@@ -86,8 +91,10 @@ impl Engine {
     pub(crate) fn use_up(&mut self, now: Now, number: JobNumber, result: &[u8], answers: &mut Answers<'_>) {
         let taken_along = self.store.blocked_by(number);
         self.use_up_one(now, number, result, answers);
+        self.note(Why::UsedUp);
         for blocked in taken_along {
             self.use_up_one(now, blocked, &[], answers);
+            self.note(Why::BlockerUsedUp);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::changes::{Changes, Standing};
 use crate::hash::InOrder;
 use crate::job::Job;
 use crate::names::JobNumber;
@@ -23,6 +24,8 @@ pub(crate) struct Jobs {
     stretch_bytes: VecDeque<u64>,
     /// The index of the oldest stretch.
     first_stretch: u32,
+    /// What becomes of jobs, if anyone wants to know.
+    pub(crate) changes: Option<Box<Changes>>,
 }
 
 impl Jobs {
@@ -33,6 +36,7 @@ impl Jobs {
             record_bytes: 0,
             stretch_bytes: VecDeque::new(),
             first_stretch: 0,
+            changes: None,
         }
     }
 
@@ -76,7 +80,11 @@ impl Jobs {
     pub(crate) fn change<T>(&mut self, number: JobNumber, change: impl FnOnce(&mut Job) -> T) -> T {
         let job = self.shards[Self::shard(number)].get_mut(&number).expect("a job that is changed is there");
         let before = (job.memory_bytes(), job.record_bytes());
+        let was = self.changes.is_some().then(|| Standing::of(job));
         let outcome = change(job);
+        if let (Some(changes), Some(was)) = (&mut self.changes, was) {
+            changes.changed(number, was, Standing::of(job));
+        }
         let (stretch, after) = (job.stretch, (job.memory_bytes(), job.record_bytes()));
         self.memory_bytes = self.memory_bytes + after.0 - before.0;
         self.recount(stretch, after.1, before.1);
@@ -90,7 +98,11 @@ impl Jobs {
     pub(crate) fn change_state(&mut self, number: JobNumber, change: impl FnOnce(&mut Job)) {
         let job = self.shards[Self::shard(number)].get_mut(&number).expect("a job that is changed is there");
         let before = job.state;
+        let was = self.changes.is_some().then(|| Standing::of(job));
         change(job);
+        if let (Some(changes), Some(was)) = (&mut self.changes, was) {
+            changes.changed(number, was, Standing::of(job));
+        }
         let (stretch, after) = (job.stretch, job.state);
         self.memory_bytes = self.memory_bytes + after.memory_bytes() - before.memory_bytes();
         self.recount(stretch, state_len(after) as u64, state_len(before) as u64);
@@ -109,6 +121,9 @@ impl Jobs {
     pub(crate) fn insert(&mut self, job: Job) {
         self.memory_bytes += job.memory_bytes();
         self.recount(job.stretch, job.record_bytes(), 0);
+        if let Some(changes) = &mut self.changes {
+            changes.changed(job.number, Standing::NOWHERE, Standing::of(&job));
+        }
         let before = self.shards[Self::shard(job.number)].insert(job.number, job);
         assert!(before.is_none(), "a job's number is given once");
     }
@@ -122,6 +137,9 @@ impl Jobs {
             shard.shrink_to(shard.len() * 2);
         }
         self.recount(job.stretch, 0, job.record_bytes());
+        if let Some(changes) = &mut self.changes {
+            changes.changed(number, Standing::of(&job), Standing::NOWHERE);
+        }
         Some(job)
     }
 

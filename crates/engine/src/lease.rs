@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::broken;
+use crate::changes::Why;
 use crate::command::{Choice, Hold, JobRef, LeaseRequest, OwnTime, Wait};
 use crate::engine::{Answers, Engine};
 use crate::job::State;
@@ -99,6 +100,7 @@ impl Engine {
                 if self.store.job(number).state != State::Ready && !broken("engine-job-taken-unwritten") {
                     let expires_ms = self.kept_until(now, number);
                     self.commit(Record::Revived { number, expires_ms });
+                    self.note(Why::Revived);
                 }
                 self.lease(now, client, number, (hold, None), answers);
             }
@@ -182,6 +184,7 @@ impl Engine {
         } else {
             self.commit(Record::Leased { number, lease, until_ms });
         }
+        self.note(Why::Taken);
         if runs {
             self.pause_run(number);
         }

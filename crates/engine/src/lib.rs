@@ -8,6 +8,7 @@ mod apply;
 mod attend;
 mod bury;
 mod bytes;
+mod changes;
 mod command;
 mod compact;
 mod delay;
@@ -46,6 +47,7 @@ mod waiting;
 
 pub use admit::History;
 pub use bytes::Damaged;
+pub use changes::{Change, Stage, Why};
 pub use command::{
     Again, AttemptRule, Backoff, Blocker, By, Choice, Command, DateRank, FailureRule, Hold, JobRef, LeaseRequest, Look,
     NewJob, OwnTime, Parting, QueueOrder, Role, Start, Step, UsedUp, Wait, Which,

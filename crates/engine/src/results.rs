@@ -1,5 +1,6 @@
 //! Waiting for results: of any job, or of one that is put, run and forgotten.
 
+use crate::changes::Why;
 use crate::command::{JobRef, NewJob};
 use crate::engine::{Answers, Engine};
 use crate::enqueue::Pending;
@@ -67,7 +68,7 @@ impl Engine {
             Want::Run { number, .. } => {
                 answers(client, Reply::TimedOut);
                 if self.store.job(number).lease().is_none() {
-                    self.remove(now, number, answers);
+                    self.remove(now, number, Why::RunOver, answers);
                 }
             }
         }
@@ -87,7 +88,7 @@ impl Engine {
             return;
         };
         let Some(client) = self.waiting.runner(number) else {
-            return self.remove(now, number, answers);
+            return self.remove(now, number, Why::Forsaken, answers);
         };
         if let Some(Want::Run { unleased_until_ms, .. }) = self.waiting.get(client).map(|waiter| &waiter.want) {
             self.wait_until(client, lease_ms.max(*unleased_until_ms));

@@ -1,5 +1,6 @@
 //! What happens by itself, when its time has come.
 
+use crate::changes::Why;
 use crate::engine::{Answers, Engine};
 use crate::heed::Ends;
 use crate::job::State;
@@ -21,6 +22,12 @@ impl Engine {
     /// False if there is more that fell due, for that reason or because a portion was decided: it is for the next tick, which
     /// is due at once.
     pub fn tick(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) -> bool {
+        self.called("tick");
+        self.pass(now, until_ms, answers)
+    }
+
+    /// What [`Engine::tick`] does, in whatever call.
+    pub(crate) fn pass(&mut self, now: Now, until_ms: u64, answers: &mut Answers<'_>) -> bool {
         let is_done = self.fall_due(now, until_ms, answers);
         self.store.sweep();
         is_done
@@ -64,7 +71,10 @@ impl Engine {
             match timer {
                 Timer::Expiry(number) => self.expire(now, number, answers),
                 Timer::LeaseEnd(number) => self.lease_over(now, number, answers),
-                Timer::DelayEnd(number) => self.store.set_state(number, State::Ready),
+                Timer::DelayEnd(number) => {
+                    self.store.set_state(number, State::Ready);
+                    self.note(Why::Rested);
+                }
                 Timer::PauseEnd(queue) => self.end_pause(queue),
                 Timer::WaitEnd(_) => return,
             }

@@ -11,4 +11,5 @@ pub mod model;
 pub mod random;
 pub mod schedule;
 pub mod transcript;
+pub mod transitions;
 pub mod world;

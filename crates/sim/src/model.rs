@@ -17,15 +17,13 @@ mod wait;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jobyard_engine::{
-    Answers, ClientId, Command, Counters, Due, JobNumber, JobRef, LeaseId, Limits, NEVER_MS, NextDeadline, Now, Pause,
-    QueueCounts, QueueName, QueueSnapshot, QueueTotals, Refusal, Reply, Snapshot, Tally,
+    Answers, Change, ClientId, Command, Counters, Due, JobNumber, JobRef, LeaseId, Limits, NEVER_MS, NextDeadline, Now,
+    Pause, QueueCounts, QueueName, QueueSnapshot, QueueTotals, Refusal, Reply, Snapshot, Stage, Tally, Why,
 };
 
 use job::{Job, State};
 use origin::Gone;
 use wait::Waiting;
-
-pub use change::{Change, Stage, Why};
 
 /// The whole of the queue, naively.
 #[derive(Clone, Debug)]

@@ -1,9 +1,8 @@
 //! Jobs that are put aside, and let back in.
 
-use jobyard_engine::{Answers, ClientId, Due, JobNumber, JobRef, Now, QueueName, Refusal, Reply};
+use jobyard_engine::{Answers, ClientId, Due, JobNumber, JobRef, Now, QueueName, Refusal, Reply, Why};
 
 use super::Model;
-use super::change::Why;
 use super::job::{Job, State};
 
 impl Model {

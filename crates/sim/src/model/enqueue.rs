@@ -1,9 +1,8 @@
 //! Putting jobs: `Enqueue` and `Run`, and what follows when the last blocker goes.
 
-use jobyard_engine::{Answers, Blocker, ClientId, Due, JobNumber, NewJob, Now, Refusal, Reply, Start};
+use jobyard_engine::{Answers, Blocker, ClientId, Due, JobNumber, NewJob, Now, Refusal, Reply, Start, Why};
 
 use super::Model;
-use super::change::Why;
 use super::job::{Job, State};
 
 impl Model {

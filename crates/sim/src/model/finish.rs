@@ -1,9 +1,8 @@
 //! How a job ends: completed, failed, used up, removed, expired.
 
-use jobyard_engine::{Answers, Backoff, By, ClientId, Due, JobNumber, JobRef, Now, Refusal, Reply, UsedUp};
+use jobyard_engine::{Answers, Backoff, By, ClientId, Due, JobNumber, JobRef, Now, Refusal, Reply, UsedUp, Why};
 
 use super::Model;
-use super::change::Why;
 use super::job::State;
 
 impl Model {

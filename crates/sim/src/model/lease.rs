@@ -2,11 +2,10 @@
 
 use jobyard_engine::{
     Again, Answers, Choice, ClientId, Due, Hold, JobNumber, JobRef, LeaseId, LeaseRequest, NEVER_MS, Now, OwnTime,
-    Parting, QueueName, Refusal, Reply, Wait,
+    Parting, QueueName, Refusal, Reply, Wait, Why,
 };
 
 use super::Model;
-use super::change::Why;
 use super::job::{Job, Lease, State};
 
 impl Model {

@@ -1,9 +1,8 @@
 //! What falls due: dates on the wall clock, and everything else on engine time.
 
-use jobyard_engine::{Answers, Due, JobNumber, NEVER_MS, Now};
+use jobyard_engine::{Answers, Due, JobNumber, NEVER_MS, Now, Why};
 
 use super::Model;
-use super::change::Why;
 use super::job::{Job, State};
 
 impl Model {

@@ -1,9 +1,8 @@
 //! Clients that wait: for a job, for a result, or for the job they run.
 
-use jobyard_engine::{Answers, ClientId, JobNumber, JobRef, LeaseRequest, NEVER_MS, Now, Refusal, Reply};
+use jobyard_engine::{Answers, ClientId, JobNumber, JobRef, LeaseRequest, NEVER_MS, Now, Refusal, Reply, Why};
 
 use super::Model;
-use super::change::Why;
 use super::job::State;
 
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@
 //! `JOBYARD_FIRST_FAILURE` a run that fails is shown as it is, instead of the shortest one: for those who only ask whether.
 
 mod resolve;
+mod stages;
 mod steps;
 mod tally;
-mod transitions;
 mod world;
 
 use std::cell::RefCell;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use jobyard_engine::{Command, Due, NextDeadline, Reply, Snapshot};
-
-use crate::transitions::Transitions;
+use jobyard_engine::{Due, NextDeadline, Reply, Snapshot};
+use jobyard_sim::transitions::Transitions;
 
 #[derive(Default)]
 pub struct Tally {
@@ -43,32 +42,6 @@ impl Tally {
 
     pub fn lines(&self) -> String {
         self.counts.iter().map(|(what, count)| format!("{count:>9} {what}\n")).collect()
-    }
-}
-
-/// The name of a command's kind.
-pub fn command_label(command: &Command) -> &'static str {
-    match command {
-        Command::Enqueue(_) => "Enqueue",
-        Command::Run { .. } => "Run",
-        Command::Lease(_) => "Lease",
-        Command::LeaseJob { .. } => "LeaseJob",
-        Command::Complete { .. } => "Complete",
-        Command::Fail { .. } => "Fail",
-        Command::Release { .. } => "Release",
-        Command::Bury { .. } => "Bury",
-        Command::Revive { .. } => "Revive",
-        Command::ReviveJob { .. } => "ReviveJob",
-        Command::Extend { .. } => "Extend",
-        Command::Attend { .. } => "Attend",
-        Command::Leave { .. } => "Leave",
-        Command::Pause { .. } => "Pause",
-        Command::Remove { .. } => "Remove",
-        Command::Await { .. } => "Await",
-        Command::ClaimOrigins { .. } => "ClaimOrigins",
-        Command::CloseOrigin { .. } => "CloseOrigin",
-        Command::Group(_) => "Group",
-        Command::Look(_) => "Look",
     }
 }
 

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use jobyard_engine::{Answers, ClientId, Engine, History, JobNumber, LeaseId, Limits, Now, Reply, Snapshot};
+use jobyard_engine::{Answers, Change, ClientId, Engine, History, JobNumber, LeaseId, Limits, Now, Reply, Snapshot};
 use jobyard_sim::model::Model;
 
 use crate::resolve::Moment;
+use crate::stages;
 use crate::steps::{Ask, CLIENTS, Jump, Step};
-use crate::tally::{Tally, command_label, reply_label};
+use crate::tally::{Tally, reply_label};
 
 const YEAR_MS: u64 = 365 * 86_400_000;
 
@@ -72,6 +73,7 @@ impl World<'_> {
             model,
         };
         world.engine.begin_stretch();
+        world.engine.note_changes();
         for seat in 0..CLIENTS {
             world.connect(seat);
         }
@@ -108,7 +110,7 @@ impl World<'_> {
         let command =
             Moment { seen: &self.seen, next_number: self.model.next_number(), wall_ms: now.wall_ms, asker: client }
                 .command(ask);
-        let label = command_label(&command);
+        let label = command.name();
         self.asked.push((client, label));
         self.both(
             label,
@@ -216,6 +218,7 @@ impl World<'_> {
         }
         let now = self.now;
         let mut engine = Engine::new(limits(), self.epoch, self.epoch);
+        engine.note_changes();
         let history = if self.dropped { History::Rest } else { History::Whole };
         self.tally.count(if self.dropped { "restart: from the rest" } else { "restart: from the whole" });
         for records in &self.stretches {
@@ -330,7 +333,29 @@ impl World<'_> {
             return Err(format!("next deadlines differ\n  model:  {expected:?}\n  engine: {said:?}"));
         }
         self.tally.count_jobs(&self.seen, expected);
-        self.tally.transitions.count(cause, &self.model.take_changes(), &before, &self.seen)
+        let changes = self.model.take_changes();
+        stages::check(&changes, &before, &self.seen)?;
+        changes.iter().try_for_each(|change| self.tally.transitions.count(cause, change))?;
+        self.compare_changes(cause, changes)
+    }
+
+    /// Whether the engine says the same of what became of each job. Of what was lost with a crash it knows nothing.
+    fn compare_changes(&mut self, cause: &'static str, mut expected: Vec<Change>) -> Result<(), String> {
+        let noted = self.engine.take_changes();
+        if cause == "restart" {
+            return noted.iter().try_for_each(|(call, change)| self.tally.transitions.clone().count(call, change));
+        }
+        if let Some((call, _)) = noted.iter().find(|(call, _)| *call != cause) {
+            return Err(format!("the engine says that jobs changed in {call}, not in {cause}"));
+        }
+        let mut said: Vec<Change> = noted.into_iter().map(|(_, change)| change).collect();
+        // Of those that change at once each may be told first.
+        said.sort_by_key(|change| change.number);
+        expected.sort_by_key(|change| change.number);
+        if said != expected {
+            return Err(format!("changes differ\n  model:  {expected:#?}\n  engine: {said:#?}"));
+        }
+        Ok(())
     }
 
     fn jump(&mut self, jump: Jump) {
