@@ -31,7 +31,7 @@ pub struct SimFile {
 }
 
 /// How something fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// The device says no: `EIO`. Of a write nothing is done, of a sync anything may be.
     Broken,

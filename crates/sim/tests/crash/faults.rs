@@ -1,9 +1,10 @@
 //! Disks that fail: at every operation, and for want of room, however the log is synced and however late it is.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jobyard_log::SyncMode;
-use jobyard_sim::disk::{Crash, Fault, SimDisk};
+use jobyard_sim::disk::{Crash, Fault, Operation, SimDisk};
 use jobyard_sim::world::Lateness;
 
 use crate::demand;
@@ -112,6 +113,18 @@ fn must_end(struck: &str, fault: Fault) -> bool {
     }
 }
 
+/// Fails unless an operation of every kind was struck by an error, and by want of room.
+fn check_kinds(struck: &BTreeMap<Fault, BTreeSet<&'static str>>) {
+    // These two are how others end.
+    let can_fail = |kind: &&&str| !["failed sync", "end of prepare"].contains(*kind);
+    for fault in [Fault::Broken, Fault::Full] {
+        for kind in Operation::KINDS.iter().filter(can_fail) {
+            let is_struck = struck.get(&fault).is_some_and(|kinds| kinds.contains(kind));
+            demand(is_struck, &format_args!("{fault:?}: never {kind}"));
+        }
+    }
+}
+
 #[test]
 #[allow(clippy::print_stdout)]
 fn a_disk_that_fails_ends_the_server_and_takes_nothing_that_was_told() {
@@ -123,8 +136,9 @@ fn a_disk_that_fails_ends_the_server_and_takes_nothing_that_was_told() {
         "Full None sync of the directory: ended",
     ];
     let mut met = BTreeSet::new();
+    let mut kinds = BTreeMap::new();
     for way in WAYS {
-        let outcomes = fail_every_operation(way);
+        let outcomes = fail_every_operation(way, &mut kinds);
         println!("{way:?}: {outcomes:#?}");
         for what in always {
             demand(outcomes.contains_key(what), &format_args!("{way:?}: never {what}"));
@@ -134,10 +148,14 @@ fn a_disk_that_fails_ends_the_server_and_takes_nothing_that_was_told() {
     for what in seldom.into_iter().filter(|_| long()) {
         demand(met.contains(what), &format_args!("in no way: {what}"));
     }
+    println!("{kinds:?}");
+    if long() {
+        check_kinds(&kinds);
+    }
 }
 
 /// What was struck, by what, and whether that was the end.
-fn fail_every_operation(way: Way) -> BTreeMap<String, usize> {
+fn fail_every_operation(way: Way, kinds: &mut BTreeMap<Fault, BTreeSet<&'static str>>) -> BTreeMap<String, usize> {
     let whole = way.work_on(SimDisk::default());
     assert_eq!(whole.world.why_ended(), None);
     check_what_is_left(&whole).unwrap_or_else(|what| panic!("{way:?}: {what}"));
@@ -150,6 +168,7 @@ fn fail_every_operation(way: Way) -> BTreeMap<String, usize> {
             let work = way.work_on(disk);
             let at = format!("{way:?}, operation {number} of {tried}, {fault:?}");
             let struck = work.world.disk.struck();
+            kinds.entry(fault).or_default().extend(struck.first());
             let faults = [Some(fault), next].into_iter().flatten();
             let must_end = faults.zip(&struck).any(|(fault, struck)| must_end(struck, fault));
             let struck = struck.join(", ");
@@ -173,21 +192,27 @@ fn fail_every_operation(way: Way) -> BTreeMap<String, usize> {
 #[test]
 #[allow(clippy::print_stdout)]
 fn a_start_on_a_disk_that_fails_says_so_and_the_next_one_finds_all() {
-    for way in WAYS.into_iter().filter(|way| way.lateness == Lateness::None) {
+    let kinds = RefCell::new(BTreeMap::<Fault, BTreeSet<&'static str>>::new());
+    let ways = WAYS.into_iter().filter(|way| way.lateness == Lateness::None);
+    for (way, segment_bytes) in ways.flat_map(|way| [(way, SEGMENT_BYTES), (way, 2 * SEGMENT_BYTES)]) {
         let work = way.work_on(SimDisk::default());
-        let (image, options) = (work.world.disk.crash(Crash::Kill), work.world.options());
+        let image = work.world.disk.crash(Crash::Kill);
+        let options = &options(segment_bytes, way.sync);
         let whole = recover(SimDisk::from_image(&image), options).unwrap();
         let check = |disk: SimDisk, at: &str| {
             let again = recover(disk, options).unwrap_or_else(|what| panic!("{at}: {what}"));
             assert_eq!((again.tail(), again.digest), (whole.tail(), whole.digest), "{at}");
         };
         // Fails so many times, and returns how many of those starts failed.
-        let fail_each = |what: &str, count: u64, fail: &dyn Fn(&SimDisk, u64)| {
+        let fail_each = |what: &str, fault: Option<Fault>, count: u64, fail: &dyn Fn(&SimDisk, u64)| {
             let mut failed = 0;
             for number in 0..count {
                 let disk = SimDisk::from_image(&image);
                 fail(&disk, number);
                 let start = recover(disk.clone(), options);
+                if let Some(fault) = fault {
+                    kinds.borrow_mut().entry(fault).or_default().extend(disk.struck().first());
+                }
                 let at = format!("{way:?}, after {what} at {number} of {count}");
                 match start {
                     Ok(start) => assert_eq!((start.tail(), start.digest), (whole.tail(), whole.digest), "{at}"),
@@ -201,17 +226,19 @@ fn a_start_on_a_disk_that_fails_says_so_and_the_next_one_finds_all() {
             println!("{way:?}, {what}: {failed} of {count} starts failed");
             failed
         };
-        let reads = fail_each("a read that failed", whole.disk.read(), &|disk, number| {
+        let reads = fail_each("a read that failed", None, whole.disk.read(), &|disk, number| {
             disk.fail_read(number, Fault::Broken);
         });
         demand(reads > 5, &format_args!("{way:?}: {reads}"));
         for fault in FAULTS {
-            let failed =
-                fail_each(&format!("{fault:?}"), whole.disk.tried(), &|disk, number| strike(disk, number, fault));
+            let (what, tried) = (format!("{fault:?}"), whole.disk.tried());
+            let failed = fail_each(&what, Some(fault.0), tried, &|disk, number| strike(disk, number, fault));
             match fault {
                 (Fault::Short(7), _) => assert_eq!(failed, 0, "{way:?}: a short write is no reason to end"),
                 _ => demand(failed > 0, &format_args!("{way:?}: no start failed for {fault:?}")),
             }
         }
     }
+    println!("{kinds:?}");
+    check_kinds(&kinds.into_inner());
 }
