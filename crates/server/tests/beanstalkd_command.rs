@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use support::beanstalkd::{Original, ask, asked_for_text, link_in, original, ours, put, serve};
+use support::strace::{ANSWERS_AND_SYNCS, answers, calls, is_segment, trace_in, under_strace};
 use support::{Directory, Server, Signal, file, jobyard, run, text};
 
 #[test]
@@ -183,6 +184,31 @@ fn when_it_syncs_is_said_and_jobs_are_kept() {
         assert_eq!(asked_for_text(&mut client, "reserve").1, flag);
     }
     server.stop();
+}
+
+#[test]
+fn unless_told_otherwise_no_answer_leaves_before_its_job_is_synced() {
+    let jobs = 50;
+    // Started so, how many answers left too early, and how many at all.
+    let answered = |flags: &[&str]| {
+        let directory = Directory::new();
+        let (link, data, trace) = (link_in(&directory), data_in(&directory), trace_in(&directory));
+        let arguments = [&["-l", "127.0.0.1", "-p", "0", "-b", text(&data)], flags].concat();
+        let mut command = under_strace(&trace, &[ANSWERS_AND_SYNCS], &link, &arguments);
+        let server = Server::spawn(command.env("JOBYARD_SEGMENT_SIZE", "128KiB"));
+        let mut client = server.connect();
+        (0..jobs).for_each(|_| _ = put(&mut client, "0 0 60", "a job"));
+        let pid = server.pid().as_raw_nonzero().to_string();
+        server.stop();
+        let mut calls = calls(&trace, &pid);
+        calls.retain(|call| is_segment(call) || call.thread == pid);
+        answers(&calls)
+    };
+    assert_eq!(answered(&[]), (0, jobs));
+    for flags in [["-f", "50"].as_slice(), &["-F"]] {
+        let (early, all) = answered(flags);
+        assert!(early > 0 && all == jobs, "{flags:?}: {early} of {all}, so the above says nothing");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 
 use support::storage::{Mount, add, body, said, serve, serving, state};
-use support::strace::{Call, calls, jobyard_under_strace, trace_in};
+use support::strace::{ANSWERS_AND_SYNCS, Call, answers, calls, is_segment, jobyard_under_strace, trace_in};
 use support::{Directory, Ended, Peer, Server, jobyard, run, text};
 
 /// More than are put before any of the faults below strikes.
@@ -106,11 +106,7 @@ fn traced(commit: &str, fsync: &str, jobs: u32) -> Vec<Call> {
     let data = directory.join("data");
     let trace = trace_in(&directory);
     let arguments = serving(&data, &["--fsync", fsync, "--commit", commit]);
-    let server = Server::spawn(&mut jobyard_under_strace(
-        &trace,
-        &["trace=pwrite64,fdatasync,write,writev,sendto,sendmsg"],
-        &arguments,
-    ));
+    let server = Server::spawn(&mut jobyard_under_strace(&trace, &[ANSWERS_AND_SYNCS], &arguments));
     let mut client = server.connect();
     for job in 1..=jobs {
         assert!(add(&mut client, job, &body(job)));
@@ -122,31 +118,6 @@ fn traced(commit: &str, fsync: &str, jobs: u32) -> Vec<Call> {
     calls.retain(|call| is_segment(call) || call.thread == pid);
     assert_eq!(calls.iter().all(|call| call.thread == pid), commit == "loop");
     calls
-}
-
-fn is_segment(call: &Call) -> bool {
-    call.target.ends_with(".log")
-}
-
-/// How many answers left while something that was written to a segment was not synced, or before there were as many syncs as
-/// answers; and how many left at all.
-fn answers(calls: &[Call]) -> (usize, usize) {
-    let (mut unsynced, mut syncs, mut early, mut all) = (false, 0, 0, 0);
-    for call in calls {
-        match call.name.as_str() {
-            "pwrite64" if is_segment(call) => unsynced = true,
-            "fdatasync" if is_segment(call) && call.outcome == "0" => {
-                syncs += 1;
-                unsynced = false;
-            }
-            "write" | "writev" | "sendto" | "sendmsg" if call.target.starts_with("TCP:") => {
-                all += 1;
-                early += usize::from(unsynced || syncs < all);
-            }
-            _ => {}
-        }
-    }
-    (early, all)
 }
 
 #[test]

@@ -9,6 +9,11 @@ use super::{clean, until};
 
 /// The binary under strace, which writes to this file. `-D` keeps the server our own child; `-yy` shows what files are.
 pub fn jobyard_under_strace(trace: &Path, expressions: &[&str], arguments: &[&str]) -> Command {
+    under_strace(trace, expressions, Path::new(env!("CARGO_BIN_EXE_jobyard")), arguments)
+}
+
+/// The same, started by this path.
+pub fn under_strace(trace: &Path, expressions: &[&str], program: &Path, arguments: &[&str]) -> Command {
     let there = Command::new("strace").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(there.is_ok_and(|status| status.success()), "strace is missing: on Debian, apt-get install strace");
     let mut command = Command::new("strace");
@@ -16,7 +21,7 @@ pub fn jobyard_under_strace(trace: &Path, expressions: &[&str], arguments: &[&st
     for expression in expressions {
         command.args(["-e", expression]);
     }
-    command.arg(env!("CARGO_BIN_EXE_jobyard")).args(arguments);
+    command.arg(program).args(arguments);
     clean(command)
 }
 
@@ -60,6 +65,35 @@ fn call(line: &str, begun: &mut HashMap<String, (String, String)>) -> Option<Cal
         return None;
     }
     Some(Call { thread, name, target, outcome: outcome(rest)? })
+}
+
+/// What shows how answers and syncs follow each other.
+pub const ANSWERS_AND_SYNCS: &str = "trace=pwrite64,fdatasync,write,writev,sendto,sendmsg";
+
+/// Whether this was done to a segment of the log.
+pub fn is_segment(call: &Call) -> bool {
+    call.target.ends_with(".log")
+}
+
+/// How many answers left while something that was written to a segment was not synced, or before there were as many syncs as
+/// answers; and how many left at all.
+pub fn answers(calls: &[Call]) -> (usize, usize) {
+    let (mut unsynced, mut syncs, mut early, mut all) = (false, 0, 0, 0);
+    for call in calls {
+        match call.name.as_str() {
+            "pwrite64" if is_segment(call) => unsynced = true,
+            "fdatasync" if is_segment(call) && call.outcome == "0" => {
+                syncs += 1;
+                unsynced = false;
+            }
+            "write" | "writev" | "sendto" | "sendmsg" if call.target.starts_with("TCP:") => {
+                all += 1;
+                early += usize::from(unsynced || syncs < all);
+            }
+            _ => {}
+        }
+    }
+    (early, all)
 }
 
 /// Where the trace of a test goes.
