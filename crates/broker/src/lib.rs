@@ -24,7 +24,7 @@ mod tests;
 
 use std::fmt;
 
-use jobyard_engine::{Answers, ClientId, Engine, JobNumber, LeaseId, Limits, Now, Reply};
+use jobyard_engine::{Answers, Change, ClientId, Engine, JobNumber, LeaseId, Limits, Now, Reply};
 use jobyard_log::{Log, LogError, Moment, Position};
 use jobyard_protocols::{Codec, Context, Health, Host, Listener, LogView, Options, Tallies};
 
@@ -301,6 +301,16 @@ impl<L: Log> Broker<L> {
     /// The log, to be tampered with.
     pub fn log_mut(&mut self) -> &mut L {
         &mut self.commit.log
+    }
+
+    /// From now on it is noted what becomes of jobs, for [`Broker::take_changes`].
+    pub fn note_changes(&mut self) {
+        self.engine.note_changes();
+    }
+
+    /// What became of jobs since this was last asked, and in which calls.
+    pub fn take_changes(&mut self) -> Vec<(&'static str, Change)> {
+        self.engine.take_changes()
     }
 
     /// The log, of which the broker lets go as it is.

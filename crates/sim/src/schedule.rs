@@ -2,6 +2,7 @@
 //! its promises.
 
 mod audit;
+mod becoming;
 mod by_number;
 mod exam;
 mod expected;
@@ -74,6 +75,9 @@ pub fn run(seed: u64, traced: bool) -> Outcome {
     for (record, count) in schedule.world.seen().counts() {
         schedule.count(&format!("record {record}"), count);
     }
+    for (change, count) in schedule.world.changes().map(becoming::counts).unwrap_or_default() {
+        schedule.count(&change, count);
+    }
     for (fate, count) in schedule.ledger.summary() {
         schedule.count(&format!("jobs {fate}"), count);
     }
@@ -101,6 +105,7 @@ pub fn never_happened(tally: &Tally, schedules: u64) -> Vec<String> {
         .chain(seldom)
         .map(|what| (*what).to_owned());
     let expected = expected.chain(record_kinds()).chain(nonsense_answers()).chain(texts_demanded());
+    let expected = expected.chain(becoming::demanded(schedules >= SELDOM_SCHEDULES));
     expected.filter(|what| tally.get(what).is_none_or(|times| *times == 0)).collect()
 }
 

@@ -192,3 +192,32 @@ const TRANSITIONS: &[Row] = &[
     ("whatever", Why::Forsaken, Stage::Ready, &[Stage::None]),
     ("whatever", Why::Forsaken, Stage::Buried, &[Stage::None]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_there_is_is_counted_and_another_is_refused() {
+        let mut seen = Transitions::default();
+        let change = |why, from, to| Change { number: 1, from, to, why };
+        for _ in 0..2 {
+            seen.count("Bury", &change(Why::PutAside, Stage::Held, Stage::Buried)).unwrap();
+        }
+        assert!(seen.count("Bury", &change(Why::PutAside, Stage::Ready, Stage::Buried)).is_err());
+        assert!(seen.count("Remove", &change(Why::PutAside, Stage::Held, Stage::Buried)).is_err());
+        let counts: Vec<_> = seen.counts().collect();
+        assert_eq!(counts, [(("Bury", Why::PutAside, Stage::Held, Stage::Buried), 2)]);
+        assert_eq!(seen.missing().len(), all().count() - 1);
+    }
+
+    #[test]
+    fn what_is_dragged_along_is_so_in_any_call() {
+        let mut seen = Transitions::default();
+        for called in ["tick", "disconnect", "Extend"] {
+            let change = Change { number: 1, from: Stage::Ready, to: Stage::Held, why: Why::Taken };
+            seen.count(called, &change).unwrap();
+        }
+        assert_eq!(seen.counts().count(), 1);
+    }
+}

@@ -17,6 +17,7 @@ use jobyard_log::{FileLog, Options};
 
 use crate::disk::{Crash, Fault, SimDisk};
 use crate::random::{Digest, splitmix};
+use crate::transitions::Transitions;
 pub use late::{Late, Lateness, Seen};
 use net::Pipe;
 pub use net::{Chunk, Manners, Parting, Troubles};
@@ -76,6 +77,10 @@ pub struct World {
     rests: u64,
     /// When the server started, by the wall clock, and how many clients have come since.
     started: (i64, u64),
+    /// What became of jobs, over all lives.
+    changes: Transitions,
+    /// What became of one that may not.
+    strange: Option<Wrong>,
     /// What the log was given and said in this life, if anyone wants to know.
     pub notes: Option<Rc<RefCell<Notes>>>,
     /// What has happened, line by line, if anyone wants to know.
@@ -106,6 +111,8 @@ impl World {
             wakes_ms: None,
             rests: 0,
             started: (START_WALL_MS, 0),
+            changes: Transitions::default(),
+            strange: None,
             notes: None,
             trace: None,
         }
@@ -140,7 +147,9 @@ impl World {
         if let Some(notes) = &self.notes {
             late = late.with_notes(Rc::clone(notes), self.setup.log.sync);
         }
-        let broker = Broker::begin(self.setup.config.clone(), late, self.clock).map_err(|error| error.to_string())?;
+        let mut broker =
+            Broker::begin(self.setup.config.clone(), late, self.clock).map_err(|error| error.to_string())?;
+        broker.note_changes();
         self.server = Some(Box::new(broker));
         (self.failure, self.listening) = (None, true);
         self.started = (self.clock.wall_ms, 0);
@@ -224,6 +233,14 @@ impl World {
     #[must_use]
     pub fn seen(&self) -> &Seen {
         &self.seen
+    }
+
+    /// What became of jobs, over all lives.
+    ///
+    /// # Errors
+    /// If something became of one that there is not.
+    pub fn changes(&self) -> Result<&Transitions, Wrong> {
+        self.strange.clone().map_or(Ok(&self.changes), Err)
     }
 
     /// A client connects.
@@ -425,7 +442,14 @@ impl World {
         let mut actions = Vec::new();
         let sleep = server.turn(self.clock, &mut self.events, &mut actions);
         let gets_on = sleep != Sleep::No && server.log_mut().server_sleeps();
+        let changes = server.take_changes();
         self.note(2, &self.disk.tried().to_le_bytes());
+        for (call, change) in changes {
+            self.say(|_| format!("in {call}: {change:?}"));
+            if let Err(strange) = self.changes.count(call, &change) {
+                self.strange = Some(format!("{strange}, of job {}", change.number));
+            }
+        }
         for action in actions {
             self.carry_out(action);
         }

@@ -20,6 +20,7 @@ const GONE: [&str; 3] = [NOT_FOUND, "already deleted", "no-job"];
 impl Schedule {
     /// Everybody hears what has come.
     pub fn all_hear(&mut self) -> Result<(), Wrong> {
+        self.world.changes()?;
         let mut chunks = Vec::new();
         for index in 0..self.people.len() {
             chunks.extend(self.world.hear(self.people[index].client).into_iter().map(|chunk| (index, chunk)));
