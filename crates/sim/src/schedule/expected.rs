@@ -112,7 +112,6 @@ pub const ANSWERS: &[&str] = &[
     "masenko FETCH refused: ERR {\"msg\":\"at most 0 tasks can be acquired at once\"}",
     "masenko INFO answered: a count",
     "masenko INFO answered: facts",
-    "masenko INFO refused: ERR {\"msg\":\"no room for another task\"}",
     "masenko NACK answered: done",
     "masenko NACK refused: ERR {\"msg\":\"task not acquired\"}",
     "masenko PING answered: done",
@@ -225,7 +224,7 @@ pub const FAREWELLS: &[&str] = &[
     "workq cut off: -SERVER-ERROR Too much unfinished input",
 ];
 
-/// Answers and refusals that are right, and come only in very many schedules. Any other is wrong.
+/// Answers, refusals and checks that are right, and come only in very many schedules. Any other answer is wrong.
 pub const SELDOM: &[&str] = &[
     "beanstalkd bury refused: OUT_OF_MEMORY",
     "beanstalkd kick refused: OUT_OF_MEMORY",
@@ -239,7 +238,9 @@ pub const SELDOM: &[&str] = &[
     "beanstalkd release refused: OUT_OF_MEMORY",
     "beanstalkd use refused for want of memory",
     "beanstalkd watch refused for want of memory",
+    "checked: a job is delayed, as is said",
     "goqueue RESERVE refused: The server's disk is full",
+    "masenko INFO refused: ERR {\"msg\":\"no room for another task\"}",
     "masenko NACK refused: ERR {\"msg\":\"no room on the disk\"}",
     "takeanumber RESERVE refused: ERR Disk full.",
     "takeanumber RETRY refused: ERR Disk full.",
@@ -299,7 +300,6 @@ pub const CHECKS: &[&str] = &[
     "checked: a job is as is said",
     "checked: a job is its holder's alone",
     "checked: a job is buried, as is said",
-    "checked: a job is delayed, as is said",
     "checked: a job is ready, as is said",
     "checked: a job is reserved, as is said",
     "checked: a job could not be let back in",
