@@ -44,9 +44,13 @@ class Conversation:
     def __init__(self, places, known):
         self.places, self.known, self.state = places, known, State()
         self.clock, self.wires, self.barriers = None, {}, []
-        # What was done last, in a word or as its first line, and what each server was heard to say to it so far.
-        self.after, self.said = "", ([], [])
-        self.lines, self.script, self.heard, self.asked = [], [], Counter(), 0
+        # What was done last, each in a word or as its first line, and what each server was heard to say to it so far.
+        self.after, self.said = [], ([], [])
+        # Who waited for a job when it was done.
+        self.waiting = set()
+        self.lines, self.script, self.heard = [], [], Counter()
+        # How many requests had the same reply, or one that is known to differ; and which entries say so.
+        self.compared, self.differed = 0, Counter()
 
     async def begin(self, delay):
         self.clock = Clock()
@@ -70,6 +74,7 @@ class Conversation:
         if step.act != "open" and step.client not in self.state.clients:
             return
         self.script.append(step)
+        self.note_waiting()
         if step.act != "send":
             self.lines.append((step.instant, step.client, ">", step.act))
         if step.act == "open":
@@ -92,7 +97,6 @@ class Conversation:
             self.state.settled(client, step.instant)
 
     def send(self, step):
-        self.asked += len(step.requests)
         self.lines.append((step.instant, step.client, ">", step.data))
         self.state.sent(self.state.clients[step.client], step.requests, step.rest, step.instant)
         for wire in self.wires[step.client]:
@@ -123,6 +127,7 @@ class Conversation:
                 await self.nudge(passed, holders)
         await self.clock.wait_for(instant)
         self.clock.check(instant)
+        self.note_waiting()
         await self.compare(Step(instant, 0, "listen"))
         self.clock.check(instant)
 
@@ -130,8 +135,12 @@ class Conversation:
         await self.clock.wait_for(instant, NUDGED_AT)
         for holder in holders:
             step = Step(instant, holder, "send", NUDGE.data, (NUDGE,))
+            self.note_waiting()
             self.send(step)
             await self.settle(step, HEARD_BY)
+
+    def note_waiting(self):
+        self.waiting = {client.number for client in self.state.blocked()}
 
     async def pass_barrier(self):
         try:
@@ -149,8 +158,8 @@ class Conversation:
         """What a step does. A later piece is of the request that was begun."""
         client = self.state.clients.get(step.client)
         begun = client.pending[-1:] if client and step.act == "send" else []
-        requests = [*step.requests[:1], *begun]
-        return requests[0].line() if requests else step.act
+        requests = step.requests or begun
+        return [request.line() for request in requests] or [step.act]
 
     async def compare(self, step):
         self.after, self.said = self.doing(step), ([], [])
@@ -181,6 +190,7 @@ class Conversation:
         asked = client.asked[0] if client.asked else instant
         self.lines.append((instant, number, "<", replies[0]))
         request = self.state.heard(client, replies[0], instant)
+        self.compared += request is not None and request is not NUDGE
         later = ", later" if asked < instant else ""
         self.heard[request.verb if request else "(none)", first_word(replies[0]) + later] += 1
 
@@ -192,20 +202,27 @@ class Conversation:
         request = client.pending[0] if client.pending else None
         texts = [reply.decode("latin-1").replace("\r\n", "\n") for reply in replies]
         cases = client.murky, self.state.unfinished, self.is_elsewhere(number, replies)
+        cases += number in self.waiting, self.is_better(number, replies)
         found = self.known.explain(Asked(request.line() if request else "", self.after, *cases), *texts)
         if not found:
             raise Differs(number, request, replies)
+        self.differed.update(entry.name for entry in found)
         if any(entry.ends for entry in found):
             raise Ended
 
     def is_elsewhere(self, number, replies):
         """Has each server said to another client what the other one says to this?"""
-        others = [wires for client, wires in self.wires.items() if client != number]
-        for server, reply in enumerate(replies):
-            other = 1 - server
-            if reply and reply not in self.said[other] and all(reply not in wires[other].replies for wires in others):
-                return False
-        return True
+        return all(not reply or self.is_said(number, reply, 1 - server) for server, reply in enumerate(replies))
+
+    def is_said(self, number, reply, server):
+        """Has the server said this to another client than that?"""
+        others = (wires[server].replies for client, wires in self.wires.items() if client != number)
+        return reply in self.said[server] or any(reply in said for said in others)
+
+    def is_better(self, number, replies):
+        """Is the other server's job better than beanstalkd's, or beanstalkd's no longer to be had there?"""
+        ours, theirs = (self.state.rank(reply) for reply in replies)
+        return None not in (ours, theirs) and (theirs < ours or self.is_said(number, replies[0], 1))
 
     def end(self, number, instant):
         """Both servers have ended the client's connection."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 NAMES = ("name", "reason", "request", "beanstalkd", "other", "within", "same", "whole", "shuffled", "ends")
 # What must have been the case.
-NAMES += ("murky", "unfinished", "elsewhere", "after")
+CASES = ("murky", "unfinished", "elsewhere", "waiting", "better")
+NAMES += (*CASES, "after")
 
 
 @dataclass
@@ -23,8 +24,9 @@ class Entry:
     murky: str = ""
     unfinished: str = ""
     elsewhere: str = ""
+    waiting: str = ""
+    better: str = ""
     after: str = ""
-    times: int = 0
 
     def covers(self, asked, ours, theirs):
         """Is this what beanstalkd and the other server may say?"""
@@ -37,9 +39,9 @@ class Entry:
             return False
         if self.shuffled and sorted(ours.split("\n")) != sorted(theirs.split("\n")):
             return False
-        if any(getattr(self, case) and not getattr(asked, case) for case in ("murky", "unfinished", "elsewhere")):
+        if any(getattr(self, case) and not getattr(asked, case) for case in CASES):
             return False
-        return not self.after or bool(re.fullmatch(self.after, asked.after))
+        return not self.after or any(re.fullmatch(self.after, done) for done in asked.after)
 
 
 @dataclass
@@ -47,10 +49,12 @@ class Asked:
     """What two replies answer, and what was the case then; differences.txt has the words."""
 
     request: str
-    after: str
+    after: list[str]
     murky: bool
     unfinished: bool
     elsewhere: bool
+    waiting: bool
+    better: bool
 
 
 class Known:
@@ -64,11 +68,7 @@ class Known:
         if None in found and ours.count("\n") == theirs.count("\n"):
             pairs = zip(ours.split("\n"), theirs.split("\n"), strict=True)
             found = [self.find(asked, False, *pair) for pair in pairs if pair[0] != pair[1]]
-        if None in found:
-            return []
-        for entry in found:
-            entry.times += 1
-        return found
+        return [] if None in found else found
 
     def find(self, asked, whole, ours, theirs):
         fit = (entry for entry in self.entries if bool(entry.whole) == whole and entry.covers(asked, ours, theirs))

@@ -73,12 +73,13 @@ class Client:
 
 @dataclass
 class Job:
-    """`marks` are the instants from which its age and the time it has left are counted; None if nobody knows. If its
-    lease is `loose` nobody knows in which order with others it runs out."""
+    """`marks` are the instants from which its age and the time it has left are counted; None if nobody knows, as with
+    `priority`. If its lease is `loose` nobody knows in which order with others it runs out."""
 
     tube: str
     ttr: int
     marks: list | None
+    priority: int | None = None
     state: str = "ready"
     holder: int | None = None
     due: int | None = None
@@ -90,6 +91,12 @@ class Job:
     def is_steady(self, instant):
         """No second that is counted for it ends about now."""
         return self.marks is not None and all(is_steady(mark, instant) for mark in self.marks)
+
+
+def priority_in(request, at):
+    """The word of a request at which its job's priority is; beanstalkd passes over blanks before a number."""
+    words = request.line().split()
+    return int(words[at]) if at < len(words) and words[at].isdigit() else None
 
 
 def is_steady(mark, instant):
@@ -168,7 +175,7 @@ class State:
         delay, ttr = request.about
         # From when the age of a job counts whose put came in pieces is known of beanstalkd only.
         marks = list(client.asked) if len(client.asked) == 1 else None
-        job = self.jobs[number] = Job(client.used, max(ttr, 1), marks)
+        job = self.jobs[number] = Job(client.used, max(ttr, 1), marks, priority_in(request, 1))
         if delay:
             self.start(job, "delayed", delay, instant)
 
@@ -188,6 +195,7 @@ class State:
     def released(self, _client, request, instant):
         number, delay = request.about
         self.job(number).rest()
+        self.job(number).priority = priority_in(request, 2)
         if delay:
             self.start(self.job(number), "delayed", delay, instant)
 
@@ -196,7 +204,9 @@ class State:
         self.lease(job, instant)
 
     def buried(self, _client, request, _instant):
-        self.job(request.about[0]).rest("buried")
+        job = self.job(request.about[0])
+        job.rest("buried")
+        job.priority = priority_in(request, 2)
 
     def kicked(self, client, request, _instant, count=None):
         if count is None:
@@ -224,6 +234,12 @@ class State:
         self.pauses[tube] = instant
         if seconds <= SHORT_MAX:
             self.timers.start(instant, seconds)
+
+    def rank(self, reply):
+        """Where the job that is handed out stands among those that are ready: the least is the best. None if nobody knows."""
+        words = reply.split(b" ")
+        job = self.jobs.get(int(words[1])) if words[0] == b"RESERVED" else None
+        return (job.priority, int(words[1])) if job and job.priority is not None else None
 
     def job(self, number):
         """One of which nobody knows where it came from was put by half, and then by whatever came next."""
