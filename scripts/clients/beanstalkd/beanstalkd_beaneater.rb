@@ -18,6 +18,8 @@ LONG_S = 10
 # How early the end of a wait may be seen: clocks and whole seconds are compared.
 EARLY_S = 0.1
 UINT32_MAX = 2**32 - 1
+# What comes in several pieces; the server's limit must not be less.
+LARGE = [64 << 10, 1 << 20].freeze
 STATS_JOB = %w[id tube state pri age delay ttr time_left file reserves timeouts releases buries kicks].freeze
 STATS_TUBE = %w[name current_jobs_urgent current_jobs_ready current_jobs_reserved current_jobs_delayed
                 current_jobs_buried total_jobs current_using current_watching current_waiting cmd_delete cmd_pause_tube
@@ -68,6 +70,12 @@ def wait_until(what)
 
     sleep 0.01
   end
+end
+
+# No piece of them is like another, so that none can be lost, doubled or put elsewhere. The text is whole.
+def large_bodies(size)
+  text = Array.new(size / 32) { |number| "#{number}: Grüße, 世界 🌱\r\n" }.join
+  { 'bytes' => Random.bytes(size), 'text' => text + 'x' * (size - text.bytesize) }
 end
 
 # Clients that watch and use the tubes of the one behaviour that runs.
@@ -304,10 +312,25 @@ def bodies_come_back_as_they_were
   end
 end
 
+def bodies_may_be_as_large_as_the_limit
+  beanstalk = client
+  limit = beanstalk.stats.max_job_size
+  expect('the limit', limit, (LARGE.max..))
+  [*LARGE, limit].each do |size|
+    large_bodies(size).each do |kind, body|
+      id = put(beanstalk, body)
+      expect_job("#{size} bytes, #{kind}, peeked at", beanstalk.tubes[TUBE].peek(:ready), id, body)
+      expect_job("#{size} bytes, #{kind}", beanstalk.tubes.reserve(PATIENCE_S), id, body)
+      delete(beanstalk, id)
+    end
+  end
+end
+
 def a_body_over_the_limit_is_refused
   beanstalk = client
-  too_big = 'x' * (beanstalk.stats.max_job_size + 1)
-  expect_error('one byte more', Beaneater::JobTooBigError) { put(beanstalk, too_big) }
+  large_bodies(beanstalk.stats.max_job_size + 1).each do |kind, body|
+    expect_error("one byte more, #{kind}", Beaneater::JobTooBigError) { put(beanstalk, body) }
+  end
   delete(beanstalk, put(beanstalk, 'small'))
 end
 
@@ -380,6 +403,7 @@ BEHAVIOURS = %i[
   lists_tell_of_tubes
   what_is_not_there_is_not_found
   bodies_come_back_as_they_were
+  bodies_may_be_as_large_as_the_limit
   a_body_over_the_limit_is_refused
   many_jobs_and_many_clients
   processors_delete_bury_and_release

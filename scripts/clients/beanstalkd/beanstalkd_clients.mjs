@@ -9,7 +9,7 @@ import fivebeans from 'fivebeans';
 import Jackd from 'jackd';
 import { Pool } from 'node-beanstalk';
 import { LIBRARIES } from './beanstalkd_libraries.mjs';
-import { PATIENCE_S, Relay, Trial } from './beanstalkd_trial.mjs';
+import { LARGE, PATIENCE_S, Relay, Trial, largeBodies } from './beanstalkd_trial.mjs';
 
 const [host, portText, ...more] = process.argv.slice(2);
 if (portText === undefined || more.length > 0) {
@@ -352,10 +352,27 @@ async function bodiesComeBackAsTheyWere(trial) {
   }
 }
 
-async function aBodyOverTheLimitIsRefused(trial) {
+async function bodiesMayBeAsLargeAsTheLimit(trial) {
   const client = await trial.client();
   const limit = (await client.stats())['max-job-size'];
-  await trial.expectWord('one byte more', 'JOB_TOO_BIG', () => client.put(Buffer.alloc(limit + 1, 'x')));
+  trial.expect('that the limit is large enough', limit >= Math.max(...LARGE), true);
+  for (const size of [...LARGE, limit]) {
+    for (const [kind, body, needs] of largeBodies(size)) {
+      if (!trial.has(needs)) continue;
+      const id = await client.put(body);
+      trial.expectJob(`${size} bytes, ${kind}, peeked at`, await client.peekReady(), id, body);
+      trial.expectJob(`${size} bytes, ${kind}`, await client.reserve(PATIENCE_S), id, body);
+      await client.delete(id);
+    }
+  }
+}
+
+async function aBodyOverTheLimitIsRefused(trial) {
+  const client = await trial.client();
+  for (const [kind, body, needs] of largeBodies((await client.stats())['max-job-size'] + 1)) {
+    if (!trial.has(needs)) continue;
+    await trial.expectWord(`one byte more, ${kind}`, 'JOB_TOO_BIG', () => client.put(body));
+  }
   const id = await client.put(bytes('small'));
   trial.expectJob('the next', await client.reserve(PATIENCE_S), id, 'small');
   await client.delete(id);
@@ -524,7 +541,6 @@ const BEHAVIOURS = [
   [whatIsNotThereIsNotFound],
   [aJobCanBeReservedByItsId, 'reserveJob'],
   [bodiesComeBackAsTheyWere],
-  [aBodyOverTheLimitIsRefused],
   [manyJobsSentAtOnceKeepTheirOrder],
   [fiftyProducersAndFiftyWorkersAtOnce],
   [fiftyWaitingWorkersGetOneJobEach],
@@ -539,8 +555,12 @@ const OWN_BEHAVIOURS = {
   beanstalkd: [],
 };
 
-async function drive(Library) {
-  for (const [behaviour, needs] of [...BEHAVIOURS, ...OWN_BEHAVIOURS[Library.package]]) {
+// One library after the other: these keep the process busy, and beanstalkd 2.2.5 reads the beginning of an answer into a
+// place that all its clients share.
+const BEHAVIOURS_ALONE = [[bodiesMayBeAsLargeAsTheLimit], [aBodyOverTheLimitIsRefused]];
+
+async function drive(Library, behaviours) {
+  for (const [behaviour, needs] of behaviours) {
     const label = `${Library.package}: ${behaviour.name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}`;
     const trial = new Trial(Library, address);
     try {
@@ -551,6 +571,10 @@ async function drive(Library) {
     }
     console.log(trial.has(needs) ? label : `${label}: it has no ${needs}`);
   }
+}
+
+async function driveAlone(Library) {
+  await drive(Library, BEHAVIOURS_ALONE);
   const { dependencies } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8'));
   console.log(`${Library.package} ${dependencies[Library.package]}: all as expected`);
 }
@@ -560,7 +584,10 @@ const stuck = setTimeout(() => {
   process.exit(1);
 }, 60_000);
 // Most of the time is waiting, so all wait at the same time.
-const failures = (await Promise.allSettled(LIBRARIES.map(drive))).filter(({ status }) => status === 'rejected');
+const together = LIBRARIES.map((Library) => drive(Library, [...BEHAVIOURS, ...OWN_BEHAVIOURS[Library.package]]));
+const outcomes = await Promise.allSettled(together);
+for (const Library of LIBRARIES) outcomes.push(...(await Promise.allSettled([driveAlone(Library)])));
+const failures = outcomes.filter(({ status }) => status === 'rejected');
 for (const { reason } of failures) console.error(reason.message);
 clearTimeout(stuck);
 process.exit(failures.length === 0 ? 0 : 1);

@@ -18,7 +18,7 @@ import aiostalk
 import greenstalk
 import pystalk
 from beanstalkd_libraries import Aiostalk, Greenstalk, Job, Pystalk
-from beanstalkd_trial import PATIENCE_S, Relay, Trial
+from beanstalkd_trial import LARGE, PATIENCE_S, Relay, Trial, large_bodies
 
 # Longer than anything here takes, so that what comes sooner has not just timed out.
 LONG_S = 10
@@ -333,14 +333,26 @@ def bodies_come_back_as_they_were(trial):
         client.delete(id)
 
 
-def a_body_over_the_limit_is_refused(trial):
+def bodies_may_be_as_large_as_the_limit(trial):
     client = trial.client()
     limit = client.stats()["max-job-size"]
-    largest = client.put(b"x" * limit)
-    trial.expect("the largest has come whole", len(client.reserve(timeout=PATIENCE_S).body), limit)
-    trial.expect_word("one byte more", "JOB_TOO_BIG", lambda: client.put(b"x" * (limit + 1)))
-    trial.stats_job(client, largest, state="reserved")
-    client.delete(largest)
+    assert limit >= max(LARGE), f"expected a limit of {max(LARGE)} bytes at least, got {limit}"
+    for size in (*LARGE, limit):
+        for kind, body in large_bodies(size).items():
+            what, id = f"{size} bytes, {kind}", client.put(body)
+            trial.expect_job(f"{what}, peeked at", client.peek_ready(), id, body)
+            trial.expect_job(what, client.reserve(timeout=PATIENCE_S), id, body)
+            client.delete(id)
+
+
+def a_body_over_the_limit_is_refused(trial):
+    client = trial.client()
+    held = client.put(b"held")
+    client.reserve(timeout=PATIENCE_S)
+    for kind, body in large_bodies(client.stats()["max-job-size"] + 1).items():
+        trial.expect_word(f"one byte more, {kind}", "JOB_TOO_BIG", lambda: client.put(body))
+    trial.stats_job(client, held, state="reserved")
+    client.delete(held)
 
 
 def many_jobs_keep_their_order(trial):
@@ -382,10 +394,11 @@ def a_cut_connection_gives_its_jobs_back(trial):
 
 def greenstalk_jobs_can_be_text(trial):
     with greenstalk.Client(trial.address, use=trial.tube(), watch=trial.tube()) as client:
-        id = client.put("Grüße, 世界 🌱")
-        job = client.reserve(timeout=PATIENCE_S)
-        trial.expect("the text", (job.id, job.body), (id, "Grüße, 世界 🌱"))
-        client.delete(job)
+        for text in ["Grüße, 世界 🌱", *(large_bodies(size)["text"].decode() for size in LARGE)]:
+            id = client.put(text)
+            job = client.reserve(timeout=PATIENCE_S)
+            trial.expect("the text", (job.id, job.body), (id, text))
+            client.delete(job)
 
 
 def pystalk_jobs_can_be_gone_through(trial):
@@ -499,6 +512,7 @@ BEHAVIOURS = [
     what_is_not_there_is_not_found,
     a_job_can_be_reserved_by_its_id,
     bodies_come_back_as_they_were,
+    bodies_may_be_as_large_as_the_limit,
     a_body_over_the_limit_is_refused,
     many_jobs_keep_their_order,
     a_closed_connection_gives_its_jobs_back,

@@ -146,7 +146,9 @@ class NodeBeanstalkClient {
 
   async connect() {
     const bytes = { serialize: (body) => body, deserialize: (body) => body };
-    this.client = new NodeBeanstalk({ ...this.address, serializer: bytes, maxPayloadSize: Infinity });
+    // A large body may take longer than the second that it would wait.
+    const limits = { maxPayloadSize: Infinity, dataReadTimeoutMs: 10_000 };
+    this.client = new NodeBeanstalk({ ...this.address, serializer: bytes, ...limits });
     await this.client.connect();
   }
 

@@ -32,6 +32,8 @@ const LONG_S = 10;
 // How early the end of a wait may be seen: clocks and whole seconds are compared.
 const EARLY_S = 0.1;
 const UINT32_MAX = 4294967295;
+// What comes in several pieces; the server's limit must not be less.
+const LARGE = [64 << 10, 1 << 20];
 const STATS_JOB = [
     'id', 'tube', 'state', 'pri', 'age', 'delay', 'ttr', 'time-left', 'file', 'reserves', 'timeouts', 'releases',
     'buries', 'kicks',
@@ -52,6 +54,13 @@ const STATS = [
     'binlog-current-index', 'binlog-records-migrated', 'binlog-records-written', 'binlog-max-size', 'draining',
     'id', 'hostname', 'os', 'platform',
 ];
+
+/** No piece of them is like another, so that none can be lost, doubled or put elsewhere. The text is whole. */
+function largeBodies(int $size): array
+{
+    $lines = array_map(fn (int $number) => "$number: Grüße, 世界 🌱\r\n", range(1, intdiv($size, 32)));
+    return ['bytes' => random_bytes($size), 'text' => str_pad(implode($lines), $size, 'x')];
+}
 
 function client(): PheanstalkInterface
 {
@@ -351,11 +360,27 @@ function bodiesComeBackAsTheyWere(): void
     }
 }
 
+function bodiesMayBeAsLargeAsTheLimit(): void
+{
+    $client = client();
+    $limit = (int) $client->stats()['max-job-size'];
+    expect('that the limit is large enough', $limit >= max(LARGE), true);
+    foreach ([...LARGE, $limit] as $size) {
+        foreach (largeBodies($size) as $kind => $body) {
+            $job = $client->put($body);
+            expectJob("$size bytes, $kind, peeked at", $client->peekReady(), $job);
+            expectJob("$size bytes, $kind", $client->reserve(), $job);
+            $client->delete($job);
+        }
+    }
+}
+
 function aBodyOverTheLimitIsRefused(): void
 {
     $client = client();
-    $tooBig = str_repeat('x', (int) $client->stats()['max-job-size'] + 1);
-    expectException('one byte more', JobTooBigException::class, fn () => $client->put($tooBig));
+    foreach (largeBodies((int) $client->stats()['max-job-size'] + 1) as $kind => $body) {
+        expectException("one byte more, $kind", JobTooBigException::class, fn () => $client->put($body));
+    }
     $client->delete($client->put('small'));
 }
 
@@ -448,6 +473,7 @@ const BEHAVIOURS = [
     'listsTellOfTubes',
     'whatIsNotThereIsNotFound',
     'bodiesComeBackAsTheyWere',
+    'bodiesMayBeAsLargeAsTheLimit',
     'aBodyOverTheLimitIsRefused',
     'manyJobsAndManyClients',
     'tubesCanBeUsedAndWatchedForAWhile',

@@ -2,7 +2,7 @@
 // be cut.
 
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { setTimeout as after } from 'node:timers/promises';
@@ -11,6 +11,16 @@ import { setTimeout as after } from 'node:timers/promises';
 export const PATIENCE_S = 5;
 /** How early the end of a wait may be seen: clocks and whole seconds are compared. */
 const EARLY_S = 0.1;
+/** What comes in several pieces; the server's limit must not be less. */
+export const LARGE = [64 << 10, 1 << 20];
+
+/** No piece of them is like another, so that none can be lost, doubled or put elsewhere. The text is whole. */
+export function largeBodies(size) {
+  const lines = Array.from({ length: Math.floor(size / 32) }, (_, number) => `${number}: Grüße, 世界 🌱\r\n`);
+  const text = Buffer.from(lines.join(''));
+  assert.ok(text.length > 0.8 * size && text.length <= size, `expected a text of up to ${size} bytes, got ${text.length}`);
+  return [['bytes', randomBytes(size), 'bytes'], ['text', Buffer.concat([text, Buffer.alloc(size - text.length, 'x')])]];
+}
 
 /** One behaviour of one library. */
 export class Trial {
@@ -63,7 +73,8 @@ export class Trial {
 
   expectJob(what, job, id, body) {
     this.expect(`${what}: id`, job.id, id);
-    assert.ok(job.body.equals(Buffer.from(body)), `${what}: expected ${brief(`${body}`)}, got ${brief(`${job.body}`)}`);
+    const wanted = Buffer.from(body);
+    assert.ok(job.body.equals(wanted), `${what}: expected ${start(wanted)}, got ${start(job.body)}`);
   }
 
   /** Pairs are the least and the most that may be. */
@@ -113,6 +124,10 @@ export class Trial {
 
 function brief(value) {
   return String(JSON.stringify(value)).slice(0, 300);
+}
+
+function start(body) {
+  return `${body.length} bytes, ${brief(`${body.subarray(0, 300)}`)}`;
 }
 
 /** Passes everything on to the server, until it is cut. */

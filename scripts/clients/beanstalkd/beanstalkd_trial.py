@@ -3,6 +3,7 @@ be cut.
 """
 
 import contextlib
+import random
 import socket
 import threading
 import time
@@ -15,6 +16,15 @@ from beanstalkd_libraries import Greenstalk
 PATIENCE_S = 5
 # How early the end of a wait may be seen: clocks and whole seconds are compared.
 EARLY_S = 0.1
+# What comes in several pieces; the server's limit must not be less.
+LARGE = (64 << 10, 1 << 20)
+
+
+def large_bodies(size):
+    """No piece of them is like another, so that none can be lost, doubled or put elsewhere. The text is whole."""
+    lines = "".join(f"{number}: Grüße, 世界 🌱\r\n" for number in range(size // 30)).encode()
+    text = lines[:size].decode(errors="ignore").encode()
+    return {"bytes": random.Random(size).randbytes(size), "text": text + b"x" * (size - len(text))}
 
 
 class Trial:
