@@ -263,6 +263,7 @@ impl Engine {
         for number in held {
             self.part(now, number, answers);
         }
+        // All of it has ended, unless that is what is broken.
         if self.store.held.get(&client).is_some_and(|held| held.len() == 0) {
             self.store.held.remove(&client);
         }

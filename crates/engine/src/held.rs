@@ -57,6 +57,29 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Choice, ClientId, Command, Engine, Hold, LeaseRequest, Limits, NewJob, Now, Parting, QueueName, Wait};
+
+    #[test]
+    fn nothing_is_kept_of_who_has_gone() {
+        let (mut engine, client) = (Engine::new(Limits::default(), 1, 0), ClientId(7));
+        let now = Now { engine_ms: 1, wall_ms: 1, random: 0 };
+        let queue = QueueName::new(b"q");
+        let job = NewJob::plain(queue.clone(), Box::default());
+        engine.handle(now, client, Command::Enqueue(Box::new(job)), &mut |_, _| {});
+        let request = LeaseRequest {
+            queues: vec![queue],
+            choice: Choice::Best,
+            hold: Hold::Connection(Parting::Release),
+            wait: Wait::No,
+            creates_queues: false,
+            body_without: None,
+            heeds_ms: None,
+        };
+        engine.handle(now, client, Command::Lease(Box::new(request)), &mut |_, _| {});
+        assert_eq!(engine.store.held.keys().collect::<Vec<_>>(), [&client]);
+        engine.disconnect(now, client, &mut |_, _| {});
+        assert!(engine.store.held.is_empty());
+    }
 
     #[test]
     fn what_is_held_is_known_by_its_lease_and_told_in_the_order_of_these() {
