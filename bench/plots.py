@@ -16,7 +16,7 @@ def medians(of_load, key):
 
 
 def label(load):
-    return f"{load.connections:,} × {load.depth}" + (" (one processor)" if load.one_processor else "")
+    return f"{load.connections:,} × {load.depth}" + (" on one" if load.one_processor else "")
 
 
 def groups_of(part, figures):
@@ -25,7 +25,7 @@ def groups_of(part, figures):
     if part in ["memory", "synced"]:
         groups = {label(load): medians(of_load, "requests_per_second") for load, of_load in figures.items()}
         kept = "nothing kept on disk" if part == "memory" else "every answer synced"
-        return f"Requests a second, {kept} (connections × depth)", groups, thousands, True
+        return f"Requests a second, {kept} (connections × depth, logarithmic)", groups, thousands, True
     if part == "handover":
         return "From a put to the one who waits, µs (p50)", {"": medians(*figures.values(), "p50_us")}, "{:.1f}".format, False
     if part == "counts":
