@@ -188,3 +188,16 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "says why: Enqueue")]
+    fn a_change_of_which_nobody_says_why_is_a_fault() {
+        let mut changes = Changes { call: "Enqueue", ..Changes::default() };
+        changes.changed(7, Standing::NOWHERE, Standing { stage: Stage::Ready, queue: None });
+        changes.check();
+    }
+}

@@ -1,6 +1,6 @@
 //! Shares, order and back-pressure.
 
-use jobyard_engine::{Again, ClientId, Command, JobRef, Limits, Look, QueueName, Role};
+use jobyard_engine::{Again, Change, ClientId, Command, JobRef, Limits, Look, QueueName, Role, Stage, Why};
 use jobyard_log::MemoryLog;
 
 use super::world::{LIVELY, PLAIN, World};
@@ -423,4 +423,18 @@ fn unfinished_input_may_be_as_long_as_its_limit() {
     world.ask(alice, "x");
     assert_eq!(world.broker.unfinished_bytes(ClientId(alice)), 0);
     assert!(world.socket(alice).finished);
+}
+
+#[test]
+fn what_becomes_of_jobs_is_noted_for_who_wants_to_know() {
+    let mut world = World::new();
+    let alice = world.connect(PLAIN);
+    world.settle();
+    world.ask(alice, "put q x\n");
+    assert_eq!(world.broker.take_changes(), []);
+    world.broker.note_changes();
+    world.ask(alice, "put q y\n");
+    let put = Change { number: 2, from: Stage::None, to: Stage::Ready, why: Why::Put };
+    assert_eq!(world.broker.take_changes(), [("Enqueue", put)]);
+    assert_eq!(world.broker.take_changes(), []);
 }
